@@ -187,7 +187,7 @@ def lstsq(
     a, b = promoted(a, dtype), promoted(b, dtype)
     at, op = Placement(mesh, axes), operation("gels", name, raises=raises)
     run = _without_derivative(name, lambda *arrays: shards.local(op, at, "replicated", *arrays))
-    x, residuals, _, info = shards.on_columns(op, run, (a, weight, b))
+    x, residuals, info = shards.on_columns(op, run, (a, weight, b))
     return LeastSquares(x, residuals[0] if b.ndim == 1 else residuals, info)
 
 

@@ -12,6 +12,7 @@ FACTORING = (
     "getrf",
     "geqrf",
     "gels",
+    "gelsr",
     "geqr",
     "tsqr",
     "tsqrf",

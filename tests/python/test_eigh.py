@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from allpairspy import AllPairs
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
@@ -312,11 +313,19 @@ def test_scratch():
     call = ms.last_call()
     assert call["routine"] == "eigenvectors"
     assert {"band", "tridiagonal", "divide", "back"} <= call["seconds"].keys()
-    # A batch of factors, and for each worker eigenvectors; strips of the reduction, and T.
-    rows = max(n // (8 * call["workers"]), 32)
-    strips = (3 + max(call["workers"] - 2, 0) + 2) * call["tile"] * n
-    expected = n * n / 8 + call["workers"] * (rows * n + 2**18) + strips
+    # A batch of factors, T, and for each worker eigenvectors. Strips of the reduction need less.
+    rows = max(n // (12 * call["workers"]), 96)
+    batch = max(n * n // 12, 2**19)
+    expected = batch + call["tile"] * n + call["workers"] * (rows * n + 2**18)
     assert call["scratch_bytes"] <= 8 * expected
+
+
+def test_scratch_of_large_matrices():
+    shapes = [jax.ShapeDtypeStruct((n, n), np.float64) for n in (4096, 8192)]
+    sharded = NamedSharding(mesh_of(range(2)), P("x", None))
+    placed = [jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharded) for a in shapes]
+    parts = [ms.plan(a, eigenvectors=True).scratch_bytes / (8 * a.size) for a in placed]
+    assert parts[0] < 0.2 and parts[1] < 0.14
 
 
 def test_messages():

@@ -1,4 +1,4 @@
-//! `gels`, `geqr`, `tsreduce` and `tsrest` as call sites: tall matrices by rows, on any number of devices.
+//! `gels`, `gelsr`, `geqr`, `tsreduce` and `tsrest` as call sites: tall matrices by rows, on any number of devices.
 
 use crate::common::case::{Place, call, run};
 use crate::common::{Map, at as array, buffer, int_scalar, random, real_operand, unit};
@@ -15,7 +15,8 @@ struct Answer<T> {
     info: i32,
 }
 
-/// Runs `gels`, or `geqr` without right-hand sides; all ranks must have the same.
+/// Runs `gels` and `gelsr`, which must give the same, or `geqr` without right-hand sides; all ranks
+/// must have the same.
 fn answer<T: Scalar>(
     at: Place,
     ranks: usize,
@@ -51,20 +52,26 @@ fn with_ridge<T: Scalar>(
     let (mut x, mut r) = (vec![vec![T::NAN; n * k]; ranks], vec![vec![T::NAN; n * n]; ranks]);
     let mut ridges = vec![real_operand::<T>(ridge); ranks];
     let (mut residuals, mut infos) = (vec![vec![-1.0f64; k]; ranks], vec![-1; ranks]);
-    let routine = if k > 0 { "gels" } else { "geqr" };
-    let map = Map::routine(routine, ranks).text("storage", name).int("tile", 3);
-    run(at, &map, ranks, |rank| {
-        let mut args = vec![buffer(&mut shards[rank], &[rows, n])];
-        let of_r = buffer(&mut r[rank], &[n, n]);
-        let mut rets = vec![of_r, int_scalar(&mut infos[rank])];
-        if k > 0 {
-            args.push(array(ridges[rank].as_mut_ptr(), T::DTYPE.real(), &[]));
-            args.push(buffer(&mut sides[rank], &[rows, k]));
-            let squares = array(residuals[rank].as_mut_ptr(), T::DTYPE.real(), &[k]);
-            rets.splice(0..0, [buffer(&mut x[rank], &[n, k]), squares]);
-        }
-        call(rank, args, rets)
-    });
+    let mut others = Vec::new();
+    for routine in if k > 0 { &["gels", "gelsr"][..] } else { &["geqr"] } {
+        let map = Map::routine(routine, ranks).text("storage", name).int("tile", 3);
+        run(at, &map, ranks, |rank| {
+            let mut args = vec![buffer(&mut shards[rank], &[rows, n])];
+            let mut rets = vec![int_scalar(&mut infos[rank])];
+            if *routine != "gels" {
+                rets.insert(0, buffer(&mut r[rank], &[n, n]));
+            }
+            if k > 0 {
+                args.push(array(ridges[rank].as_mut_ptr(), T::DTYPE.real(), &[]));
+                args.push(buffer(&mut sides[rank], &[rows, k]));
+                let squares = array(residuals[rank].as_mut_ptr(), T::DTYPE.real(), &[k]);
+                rets.splice(0..0, [buffer(&mut x[rank], &[n, k]), squares]);
+            }
+            call(rank, args, rets)
+        });
+        others.push(format!("{x:?} {residuals:?} {infos:?}"));
+    }
+    assert!(others.first() == others.last(), "the same without R");
     let bits = |m: &[Vec<T>]| format!("{m:?}");
     assert_eq!(bits(&shards), bits(&kept), "only read");
     for rank in 1..ranks {

@@ -196,7 +196,7 @@ fn requirements_are_declared_and_checked() {
     for routine in meshsolve::routines::table() {
         let expected: &[&str] = match routine.name() {
             "lange" | "transpose" | "ticket" | "diagnose" => &[],
-            "gels" | "tsreduce" => &["whole rows", "tall"],
+            "gels" | "gelsr" | "tsreduce" => &["whole rows", "tall"],
             "geqr" | "tsqr" | "tsqrf" | "tsrest" => &["whole rows", "tall shards"],
             "geqrf" | "qr_triangle" | "ormqr" => &["whole columns, or square"],
             "orgqr" | "qr_solve" | "qr_rcond" => &["whole columns, or square", "tall"],

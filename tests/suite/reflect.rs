@@ -12,8 +12,12 @@ use meshsolve::scalar::Scalar;
 
 /// Small whole numbers, so that sums are exact in every order.
 fn whole<T: Scalar>(rows: usize, cols: usize, seed: usize) -> Mat<T> {
-    let part = |i: usize, j: usize, p: usize| ((i * 5 + j * p + i * j + seed) % 3) as f64 - 1.0;
-    Mat::from_fn(rows, cols, |i, j| T::of_parts(part(i, j, 3), part(i, j, 2)))
+    let part = |i: usize, j: usize, part: u64| {
+        let place = ((seed * 512 + i) * 512 + j) as u64 * 2 + part;
+        ((place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 3
+    };
+    let part = |i, j, of| part(i, j, of) as f64 - 1.0;
+    Mat::from_fn(rows, cols, |i, j| T::of_parts(part(i, j, 0), part(i, j, 1)))
 }
 
 fn product<T: Scalar>(a: &Mat<T>, b: &Mat<T>) -> Mat<T> {

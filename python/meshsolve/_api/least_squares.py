@@ -123,7 +123,7 @@ def ridge_of(public: str, ridge, a, b) -> jax.Array:
 
 
 def _result(request: Request, results) -> LeastSquares:
-    x, residuals, _, info = results
+    x, residuals, info = results
     del request
     return LeastSquares(x, residuals[..., 0] if x.ndim == 1 else residuals, info)
 

@@ -77,7 +77,8 @@ class _Devices(NamedTuple):
 
     def call(self, op: Operation, routine: str, *operands, rows: int = 0) -> tuple:
         """The results of a routine on this device alone; A may be what is left of so many rows."""
-        one = operation(routine, op.public, order=rows, raises=op.raises and routine == "gels")
+        raises = op.raises and routine == op.routine
+        one = operation(routine, op.public, order=rows, raises=raises)
         # Other devices of the process are calls of their own.
         place = jnp.stack([jnp.int32(0), self.rank.astype(jnp.int32)])
         alone = self.size == jax.process_count()
@@ -98,8 +99,8 @@ def _least_squares(op: Operation, on: _Devices, a, ridge, b):
         squares = squares + squares2 + more
     z, squares, r = on.of_first((z, squares, r))
     rows = _rows_of(op, on, a)
-    x, rest, r, info = on.call(op, "gels", r, ridge, z, rows=rows)
-    return x, squares + rest, r, info
+    x, rest, *others = on.call(op, op.routine, r, ridge, z, rows=rows)
+    return x, squares + rest, *others
 
 
 def _triangle(op: Operation, on: _Devices, a):
@@ -140,6 +141,7 @@ def _product(x, y):
 
 _WAYS: dict[str, Callable[..., tuple]] = {
     "gels": _least_squares,
+    "gelsr": _least_squares,
     "geqr": _triangle,
     "tsqr": _both,
 }

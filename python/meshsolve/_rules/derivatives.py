@@ -245,6 +245,15 @@ def tangent_of_triangle_of_qr(inner, r):
 
 @rule("gels")
 def _least_squares(op: Operation, primals, tangents):
+    results = operation("gelsr", op.public).results
+    with_r = op._replace(routine="gelsr", results=results)
+    (x, residuals, _, info), changes = _least_squares_and_triangle(with_r, primals, tangents)
+    dx, dresiduals, _, dinfo = changes
+    return (x, residuals, info), (dx, dresiduals, dinfo)
+
+
+@rule("gelsr")
+def _least_squares_and_triangle(op: Operation, primals, tangents):
     (a, ridge, b), (da, dridge, db) = primals, tangents
     x, residuals, r, info = traced(op, a, ridge, b)
     sides = Sides.of(a)

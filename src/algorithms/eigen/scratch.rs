@@ -46,21 +46,23 @@ impl Extent {
         self.widest * self.widest
     }
 
-    /// Elements before the triangles T: the strips, and later the band.
-    fn before_triangles(&self) -> usize {
-        let strips = (self.n + MORE) * self.widest * self.strips();
-        strips.max(Band::<()>::rows(self.widest) * self.n)
-    }
-
     /// How many triangles T there are: those of a panel and of the next, or all.
     fn triangles(&self) -> usize {
         self.kept.max(2)
     }
 
-    /// Elements once in a memory, and for each worker there.
+    /// Elements of the triangles T, which are the first ones. The reduction and the sweeps need the
+    /// others, and nothing later does.
+    pub fn of_triangles(&self) -> usize {
+        self.triangles() * self.square()
+    }
+
+    /// Elements once in a memory, and for each worker there. After the triangles are the strips, and
+    /// later the band.
     pub fn elements(&self) -> [usize; 2] {
-        let once = self.before_triangles() + self.triangles() * self.square();
-        [once, self.widest + SQUARES * self.square()]
+        let strips = (self.n + MORE) * self.widest * self.strips();
+        let rest = strips.max(Band::<()>::rows(self.widest) * self.n);
+        [self.of_triangles() + rest, self.widest + SQUARES * self.square()]
     }
 }
 
@@ -85,13 +87,15 @@ impl<'a, T: Scalar> Scratch<'a, T> {
     /// A strip of m rows and k columns, as all workers have it.
     fn strip(&self, at: usize, m: usize, k: usize) -> Blocks<'a, T> {
         let (columns, leading) = (self.of.strips() * self.of.widest, self.of.n + MORE);
-        let all = move |all: Cells<'a, T>| all.by_columns(self.of.n, columns, leading);
+        let first = self.of.of_triangles();
+        let all =
+            move |all: Cells<'a, T>| all.rows_from(first).by_columns(self.of.n, columns, leading);
         self.shared.part(|shared| all(shared).sub(0, at * k, m, k))
     }
 
     /// T of a panel with k reflectors. The next panel has another place.
     fn triangle(&self, panel: TileColumn, k: usize) -> Blocks<'a, T> {
-        let at = self.of.before_triangles() + panel.get() % self.of.triangles() * self.of.square();
+        let at = panel.get() % self.of.triangles() * self.of.square();
         self.shared.part(|shared| shared.sub(at, 0, k * k, 1).by_columns(k, k, k))
     }
 
@@ -145,7 +149,8 @@ impl<'a, T: Scalar> Scratch<'a, T> {
     /// The band, with all columns of the matrix.
     pub(super) fn bands(&self) -> Blocks<'a, T> {
         let (rows, n) = (Band::<T>::rows(self.of.widest), self.of.n);
-        self.shared.part(|shared| shared.sub(0, 0, rows * n, 1).by_columns(rows, n, rows))
+        let first = self.of.of_triangles();
+        self.shared.part(|shared| shared.sub(first, 0, rows * n, 1).by_columns(rows, n, rows))
     }
 }
 

@@ -47,9 +47,9 @@ impl<T: Scalar> Solver<T> {
         if let Some(host) = &self.host {
             return [shared, 0].map(|count| host.cells(2 * n * n * size_of::<T>(), count));
         }
-        let [once, _] = self.extent_of_band().elements();
-        let all = self.common_blocks(me, once, shared).own();
-        [all, self.own_blocks(me, once + shared, each).own()]
+        let first = self.extent_of_band().of_triangles();
+        let all = self.common_blocks(me, first, shared).own();
+        [all, self.own_blocks(me, first + shared, each).own()]
     }
 
     /// After `transform_back`: to the form in which the caller's storage has V.

@@ -237,9 +237,9 @@ impl Stage {
             }
             Stage::Triangle => [0, stack::thin((m.max(n), m.min(n)), workers, is_rank).elements()],
             Stage::ToBand => of.of_band().elements(),
-            // After the reflectors of the band.
+            // After the triangles of the reflectors.
             Stage::Divide | Stage::TransformBack => {
-                [of.of_band().elements()[0] + of.vectors[0], of.vectors[1]]
+                [of.of_band().of_triangles() + of.vectors[0], of.vectors[1]]
             }
             _ => [0, 0],
         }
@@ -344,6 +344,11 @@ impl SolverRoutine {
 
     pub fn has(&self, stage: Stage) -> bool {
         self.run.contains(&stage)
+    }
+
+    /// Whether a result is of this kind.
+    pub fn gives(&self, kind: Kind) -> bool {
+        Signature::find(self.signature.rets, kind).is_some()
     }
 
     /// Whether its matrix is one of eigenvectors, not only made from some.

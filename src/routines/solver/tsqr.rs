@@ -27,11 +27,20 @@ const V: Slot = slot("v", Kind::Matrix);
 const T_OF_Q: Slot = slot("t", Kind::Triangle);
 const Z: Slot = slot("z", Kind::Solution);
 
-pub static ROUTINES: [SolverRoutine; 6] = [
+pub static ROUTINES: [SolverRoutine; 7] = [
     SolverRoutine::new(
         Family::Tsqr,
         "gels",
-        "minimise |B - A X|^2 + ridge |X|^2 for a tall A by rows, and R of [A; sqrt(ridge) I] = Q R",
+        "minimise |B - A X|^2 + ridge |X|^2 for a tall A by rows",
+        &[A, RIDGE, B],
+        &[X, RESIDUALS, INFO],
+        &[],
+        &[Stage::LeastSquares],
+    ),
+    SolverRoutine::new(
+        Family::Tsqr,
+        "gelsr",
+        "the same, and R of [A; sqrt(ridge) I] = Q R, which derivatives need",
         &[A, RIDGE, B],
         &[X, RESIDUALS, R, INFO],
         &[],
@@ -193,8 +202,9 @@ pub fn form_rows<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> St
     if W::IS_RANK { worker.replicate(&t, 0) } else { worker.barrier() }
 }
 
-/// The triangle R of A from row `after` on, with its ridge term, to the results of each rank or of the
-/// first one. Residuals are found on the way, where there is no ridge term.
+/// The triangle R of A from row `after` on, with its ridge term, in scratch, and in the results of
+/// each rank or of the first one, if they have R. Residuals are found on the way, where there is no
+/// ridge term.
 fn triangle<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W, after: usize) -> Step {
     let ((stack, scratch), (_, n)) = (job.stacks(worker.worker()), job.shape_of_a());
     worker.keep_subnormals(true);
@@ -203,8 +213,10 @@ fn triangle<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W, after: usi
     if job.has_copy(worker) {
         // Every rank has found the same.
         job.found().residuals = squares.into_iter().map(|sum| sum.root().powi(2)).collect();
-        let r = stack.triangle(scratch.own()).sub(0, 0, n, n);
-        worker.copy(r, job.result_block(worker.worker(), "r"));
+        if job.options.routine.gives(Kind::Triangle) {
+            let r = stack.triangle(scratch.own()).sub(0, 0, n, n);
+            worker.copy(r, job.result_block(worker.worker(), "r"));
+        }
     }
     Ok(())
 }

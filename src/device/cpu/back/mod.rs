@@ -30,10 +30,14 @@ const GROUP: usize = 32;
 /// The widest band: all rows of V in a factor of sweeps are the inner dimension of one product.
 pub const WIDEST: usize = DEEPEST - GROUP;
 /// The fewest eigenvectors at a time, and the most.
-const LEAST: usize = 32;
+const LEAST: usize = 96;
 const MOST: usize = 128;
 /// Those of all workers take at most this part of a matrix, and so does a batch.
-const SHARE: usize = 8;
+const SHARE: usize = 12;
+/// Elements of a batch that are always there, as each batch loads and stores all eigenvectors.
+const BATCH: usize = 1 << 19;
+/// All factors have fewer elements than so many matrices.
+const MATRICES: usize = 5;
 
 /// What is applied to eigenvectors.
 #[derive(Debug)]
@@ -66,19 +70,21 @@ pub struct Room {
 impl Room {
     pub fn of<T: Scalar>(n: usize, workers: usize, width: usize) -> Self {
         let kernel = Kernel::of::<T>();
-        let most = at_a_time(n, workers);
+        let most = at_a_time(kernel, n, workers);
         let strips = Strips::<T>::elements(kernel, n, most);
-        let products = most.next_multiple_of(kernel.units.rows) * width.max(GROUP);
+        let products = most * width.max(GROUP);
+        let batch = (n * n / SHARE).max(BATCH.min(MATRICES * n * n));
         Room {
-            shared: (n * n / SHARE).max(factors::most_elements(kernel, n, width)),
+            shared: batch.max(factors::most_elements(kernel, n, width)),
             own: (strips + products).max(factors::room(kernel, width)),
         }
     }
 }
 
-/// Eigenvectors at a time.
-fn at_a_time(n: usize, workers: usize) -> usize {
-    (n / (SHARE * workers)).clamp(LEAST, MOST).min(n)
+/// Eigenvectors at a time: whole units, because the kernel works on all rows of a unit.
+fn at_a_time(kernel: Kernel, n: usize, workers: usize) -> usize {
+    let most = (n / (SHARE * workers)).clamp(LEAST, MOST).min(n);
+    (most / kernel.units.rows).max(1) * kernel.units.rows
 }
 
 impl<T: Scalar> Back<'_, '_, T> {
@@ -110,7 +116,8 @@ impl<T: Scalar> Back<'_, '_, T> {
             let phases = (number == 0).then_some(self.phases);
             let conjugates = number == last && self.conjugates;
             let top = if phases.is_some() || conjugates { 0 } else { batch.top(n) };
-            let (which, most) = (share(n, kernel.units.rows, place), at_a_time(n, place.workers));
+            let (which, most) =
+                (share(n, kernel.units.rows, place), at_a_time(kernel, n, place.workers));
             for first in which.clone().step_by(most.max(1)) {
                 // The next barrier would notice, but a batch takes seconds.
                 if is_stopped() {

@@ -9,7 +9,7 @@ use faer::{MatMut, MatRef};
 use super::super::blas;
 use super::super::product::{Packed, Units, copy_lines, multiply};
 use crate::device::Op;
-use crate::matrix::Columns;
+use crate::matrix::{Cells, Columns};
 use crate::scalar::Scalar;
 use crate::transpose::memory::{LINE, prefetch};
 
@@ -156,12 +156,11 @@ impl<'m, T: Scalar> Strips<'m, T> {
             let last = self.memory.len() - size;
             self.memory[last..].fill(T::ZERO);
         }
-        for (at, j) in self.columns.clone().enumerate() {
-            self.prefetch(from, j + AHEAD, first);
+        for (at, rows) in rows_of(from, self.columns.clone(), first, self.count).enumerate() {
             // SAFETY: the caller's promise.
-            let column = unsafe { from.column(j).sub(first, 0, self.count, 1).read() };
-            let parts = blas::column(column, 0).chunks(height);
-            let factor = factors.map(|all| T::of_parts(all[j].0, all[j].1));
+            let parts = blas::column(unsafe { rows.read() }, 0).chunks(height);
+            let factor = factors.map(|all| all[self.columns.start + at]);
+            let factor = factor.map(|(re, im)| T::of_parts(re, im));
             for (strip, part) in self.memory.chunks_exact_mut(size).zip(parts) {
                 let to = &mut strip[at * height..][..part.len()];
                 match factor {
@@ -172,29 +171,15 @@ impl<'m, T: Scalar> Strips<'m, T> {
         }
     }
 
-    /// Asks for these rows of column j. Columns are too far from each other for the processor's own
-    /// prefetches.
-    fn prefetch(&self, columns: &Columns<T>, j: usize, first: usize) {
-        if j >= self.columns.end {
-            return;
-        }
-        let part = columns.column(j).sub(first, 0, self.count, 1);
-        for at in (0..self.count * size_of::<T>()).step_by(LINE) {
-            prefetch(part.as_ptr().cast::<u8>().wrapping_add(at));
-        }
-    }
-
     /// Puts them back, conjugated if you like.
     ///
     /// # Safety
     /// *Order*: nobody else accesses these elements.
     pub unsafe fn store(&self, to: &Columns<T>, first: usize, conjugated: bool) {
         let (height, size) = (self.kernel.units.rows, self.kernel.units.rows * self.columns.len());
-        for (at, j) in self.columns.clone().enumerate() {
-            self.prefetch(to, j + AHEAD, first);
+        for (at, rows) in rows_of(to, self.columns.clone(), first, self.count).enumerate() {
             // SAFETY: the caller's promise.
-            let column = unsafe { to.column(j).sub(first, 0, self.count, 1).write() };
-            let parts = blas::column_mut(column, 0).chunks_mut(height);
+            let parts = blas::column_mut(unsafe { rows.write() }, 0).chunks_mut(height);
             for (part, strip) in parts.zip(self.memory.chunks_exact(size.max(1))) {
                 let from = &strip[at * height..][..part.len()];
                 copy_lines(from, part);
@@ -204,4 +189,22 @@ impl<'m, T: Scalar> Strips<'m, T> {
             }
         }
     }
+}
+
+/// `count` rows of each column. Those of later columns are prefetched: columns are too far from each
+/// other for the processor's own prefetches.
+fn rows_of<'a, T>(
+    all: &Columns<'a, T>,
+    columns: Range<usize>,
+    first: usize,
+    count: usize,
+) -> impl Iterator<Item = Cells<'a, T>> {
+    let rows = move |column: Cells<'a, T>| column.sub(first, 0, count, 1);
+    let mut later = all.each(columns.start, columns.end).skip(AHEAD).map(rows);
+    all.each(columns.start, columns.end).map(rows).inspect(move |_| {
+        let Some(rows) = later.next() else { return };
+        for at in (0..count * size_of::<T>()).step_by(LINE) {
+            prefetch(rows.as_ptr().cast::<u8>().wrapping_add(at));
+        }
+    })
 }
