@@ -52,9 +52,12 @@ fn with_ridge<T: Scalar>(
     let (mut x, mut r) = (vec![vec![T::NAN; n * k]; ranks], vec![vec![T::NAN; n * n]; ranks]);
     let mut ridges = vec![real_operand::<T>(ridge); ranks];
     let (mut residuals, mut infos) = (vec![vec![-1.0f64; k]; ranks], vec![-1; ranks]);
-    let mut others = Vec::new();
+    let mut found = Vec::new();
     for routine in if k > 0 { &["gels", "gelsr"][..] } else { &["geqr"] } {
         let map = Map::routine(routine, ranks).text("storage", name).int("tile", 3);
+        x.iter_mut().for_each(|x| x.fill(T::NAN));
+        residuals.iter_mut().for_each(|residuals| residuals.fill(-1.0));
+        infos.fill(-1);
         run(at, &map, ranks, |rank| {
             let mut args = vec![buffer(&mut shards[rank], &[rows, n])];
             let mut rets = vec![int_scalar(&mut infos[rank])];
@@ -69,9 +72,9 @@ fn with_ridge<T: Scalar>(
             }
             call(rank, args, rets)
         });
-        others.push(format!("{x:?} {residuals:?} {infos:?}"));
+        found.push(format!("{x:?} {residuals:?} {infos:?}"));
     }
-    assert!(others.first() == others.last(), "the same without R");
+    assert!(found.first() == found.last(), "the same without R");
     let bits = |m: &[Vec<T>]| format!("{m:?}");
     assert_eq!(bits(&shards), bits(&kept), "only read");
     for rank in 1..ranks {

@@ -247,38 +247,47 @@ def tangent_of_triangle_of_qr(inner, r):
 def _least_squares(op: Operation, primals, tangents):
     results = operation("gelsr", op.public).results
     with_r = op._replace(routine="gelsr", results=results)
-    (x, residuals, _, info), changes = _least_squares_and_triangle(with_r, primals, tangents)
-    dx, dresiduals, _, dinfo = changes
-    return (x, residuals, info), (dx, dresiduals, dinfo)
+    (x, residuals, _, info), changes = _of_least_squares(with_r, primals, tangents)
+    return (x, residuals, info), (*changes, zero(info))
 
 
 @rule("gelsr")
 def _least_squares_and_triangle(op: Operation, primals, tangents):
+    (a, _, _), (da, dridge, _) = primals, tangents
+    (x, residuals, r, info), changes = _of_least_squares(op, primals, tangents)
+    products = jnp.zeros_like(r)
+    if not is_zero(da):
+        products = resharded(adjoint_times(Sides.of(a), a, da), jax.typeof(r).sharding)
+    if not is_zero(dridge):
+        products = products + dridge / 2 * jnp.eye(len(r), dtype=r.dtype)
+    moves = not (is_zero(da) and is_zero(dridge))
+    dr = tangent_of_triangle_of_qr(products, r) if moves else zero(r)
+    return (x, residuals, r, info), (*changes, dr, zero(info))
+
+
+def _of_least_squares(op: Operation, primals, tangents):
+    """The results with R, and the tangents of X and of the residuals."""
     (a, ridge, b), (da, dridge, db) = primals, tangents
     x, residuals, r, info = traced(op, a, ridge, b)
     sides = Sides.of(a)
     rest = sides.rows(b) - times(sides, a, x)
     change = jnp.zeros_like(rest) if is_zero(db) else sides.rows(db)
-    products, inner = jnp.zeros_like(r), jnp.zeros_like(x)
+    inner = jnp.zeros_like(x)
     if not is_zero(da):
         change = change - times(sides, da, x)
         inner = adjoint_times(sides, da, rest)
-        products = resharded(adjoint_times(sides, a, da), jax.typeof(r).sharding)
     dresiduals = 2 * jnp.sum((rest.conj() * change).real, axis=0)
     here = jax.typeof(x).sharding
     inner = resharded(inner, here)
     if not is_zero(dridge):
         inner = inner - dridge * x
-        products = products + dridge / 2 * jnp.eye(len(r), dtype=r.dtype)
     dx = solve_normal(r, inner + resharded(adjoint_times(sides, a, change), here))
     # A step of refinement: the error without it grows as the square of A's condition number.
     left = resharded(adjoint_times(sides, a, change - times(sides, a, dx)), here)
     dx = dx + solve_normal(r, inner + left - ridge * dx)
     # A^H (B - A X) is the ridge term times X.
     dresiduals = dresiduals - 2 * ridge * jnp.sum((x.conj() * dx).real, axis=0)
-    moves = not (is_zero(da) and is_zero(dridge))
-    dr = tangent_of_triangle_of_qr(products, r) if moves else zero(r)
-    return (x, residuals, r, info), (dx, dresiduals, dr, zero(info))
+    return (x, residuals, r, info), (dx, dresiduals)
 
 
 # Determinants and inverses.

@@ -51,8 +51,8 @@ impl Extent {
         self.kept.max(2)
     }
 
-    /// Elements of the triangles T, which are the first ones. The reduction and the sweeps need the
-    /// others, and nothing later does.
+    /// Elements of the triangles T, which are the first ones. After the reduction and the sweeps nothing
+    /// reads what they have left in the others.
     pub fn of_triangles(&self) -> usize {
         self.triangles() * self.square()
     }

@@ -34,9 +34,10 @@ const LEAST: usize = 96;
 const MOST: usize = 128;
 /// Those of all workers take at most this part of a matrix, and so does a batch.
 const SHARE: usize = 12;
-/// Elements of a batch that are always there, as each batch loads and stores all eigenvectors.
+/// A batch has as many elements at least, unless fewer do for all factors: each batch loads and stores
+/// all eigenvectors.
 const BATCH: usize = 1 << 19;
-/// All factors have fewer elements than so many matrices.
+/// All factors have fewer elements than so many matrices, where bands are 16 wide or more.
 const MATRICES: usize = 5;
 
 /// What is applied to eigenvectors.
@@ -118,7 +119,7 @@ impl<T: Scalar> Back<'_, '_, T> {
             let top = if phases.is_some() || conjugates { 0 } else { batch.top(n) };
             let (which, most) =
                 (share(n, kernel.units.rows, place), at_a_time(kernel, n, place.workers));
-            for first in which.clone().step_by(most.max(1)) {
+            for first in which.clone().step_by(most) {
                 // The next barrier would notice, but a batch takes seconds.
                 if is_stopped() {
                     break;
