@@ -175,6 +175,16 @@ def test_a_is_neither_copied_nor_gathered():
     assert program.makers(a.size // 4) <= {"parameter"}
 
 
+def test_r_leaves_the_scratch_only_for_derivatives():
+    mesh = mesh_of(ORDER)
+    a, b = system("float64", m=4000, n=8)
+    operands = put(mesh, a, "x", None), put(mesh, b, "x")
+    assert not Program(jax.jit(ms.lstsq), *operands).makes(8, 8)
+    gradient = jax.jit(jax.grad(lambda a, b: ms.lstsq(a, b).residuals.sum()))
+    program = Program(gradient, *operands)
+    assert program.routines() == ["gelsr"] and program.makes(8, 8)
+
+
 def test_many_rows_of_float32_have_full_rank():
     """A cubic fit of a million points: roundings do not grow as the number of rows."""
     t = np.linspace(0, 1, 1 << 20, dtype=np.float32)
