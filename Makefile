@@ -226,7 +226,7 @@ lint: build/lint.stamp $(WHEEL)
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path $(LOOM)
 	cargo clippy --release --locked --workspace --all-targets -- -D warnings
-	cargo clippy --release --locked --package meshsolve-ffi -- -D warnings
+	cargo clippy --release --locked --package meshsolve-ffi --no-default-features -- -D warnings
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
 	$(BIN)/ruff format --check $(PY_SOURCES)
 	$(BIN)/ruff check $(PY_SOURCES)

@@ -98,12 +98,10 @@ fn check(columns: usize, rows: usize, size: usize, longest: usize, random: &mut 
 #[test]
 fn columns_in_any_order() {
     let mut random = Random(11);
-    for columns in 2..=24 {
-        for longest in [1, 2, 3, 100] {
-            for size in [4, 8, 16] {
-                let rows = [1, 2, 31, 33, 127, 128, 129, 255, 256, 257, 600][random.below(11)];
-                check(columns, rows, size, longest, &mut random);
-            }
-        }
+    let sizes = [4, 8, 16].into_iter().cycle();
+    let cases = (2..=24).flat_map(|columns| [1, 2, 3, 100].map(|longest| (columns, longest)));
+    for ((columns, longest), size) in cases.zip(sizes) {
+        let rows = [1, 2, 31, 33, 127, 128, 129, 255, 256, 257, 600][random.below(11)];
+        check(columns, rows, size, longest, &mut random);
     }
 }

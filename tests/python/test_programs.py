@@ -254,15 +254,17 @@ def test_small_solves_are_timed(devices):
     ("task", "shape", "names"),
     [
         ("lstsq", "64x4", ["meshsolve", "jnp qr", "jnp qr, one device", "SciPy gels"]),
-        (
+        pytest.param(
             "qr",
             "64x4",
             ["meshsolve R", "meshsolve", "jnp", "jnp, one device", "SciPy R", "faer R"],
+            marks=pytest.mark.tools,
         ),
-        (
+        pytest.param(
             "eigvalsh",
             "64x64",
             ["meshsolve", "jnp", "jnp, one device", "SciPy evr", "SciPy evd", "faer"],
+            marks=pytest.mark.tools,
         ),
         (
             "eigh",

@@ -172,6 +172,7 @@ pub fn routines_of_the_table<T: Scalar>(at: Place) {
     let kinds = if at.is_some() { &[false][..] } else { &[true, false] };
     for (case, &symmetric) in cases(at).flat_map(|case| kinds.iter().map(move |s| (case, s))) {
         let plain = Case { ranks: 1, storage: Storage::ALL[0], order: "natural", at: None, ..case };
+        let mut of_families: HashMap<Family, (Arrays<T>, Arrays<T>)> = HashMap::new();
         for routine in solvers() {
             let family = routine.family;
             if family == Family::Tsqr && case.ranks > 1 && case.storage.1 != Storage::Rows {
@@ -181,8 +182,11 @@ pub fn routines_of_the_table<T: Scalar>(at: Place) {
             if routine.requires.contains(&Requirement::TallShards) && case.ranks > 1 {
                 continue;
             }
-            let expected = run(plain, routine, &operands::<T>(plain, family, symmetric));
-            let found = run(case, routine, &operands::<T>(case, family, symmetric));
+            let (plainly, given) = of_families.entry(family).or_insert_with(|| {
+                [plain, case].map(|case| operands::<T>(case, family, symmetric)).into()
+            });
+            let expected = run(plain, routine, plainly);
+            let found = run(case, routine, given);
             for slot in
                 routine.signature.rets.iter().filter(|s| is_comparable(s.name, s.kind, symmetric))
             {

@@ -10,7 +10,7 @@ use crate::algorithms::qr;
 use crate::log::Task;
 
 /// The factorisation that a routine makes or uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
     Cholesky,
     Lu,
