@@ -152,17 +152,21 @@ test-thread:
 	! $(call SANITIZED,thread) --test alone -- --ignored sanitizers::two_threads 2> /dev/null
 	$(call SANITIZED,thread) --test suite --test alone
 
+# Tests of `tests/alone` then start no process: Miri cannot, and qemu starts no program for aarch64.
+BY_THEMSELVES := MESHSOLVE_TESTS_ALONE=1
+
 # Interpreted, so only small tests. Threads that wait for the next call are no leak.
 MIRI := MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" \
 	cargo +nightly miri test --locked --quiet --target-dir target/miri
 MIRI_TESTS := layout::the_worked layout_algebra::empty layout_algebra::misuse layout_algebra::tiles_of \
 	transpose::plans transpose_fast::plans_choose transpose_skinny::plans_choose calls::attributes \
-	calls::a_panic calls::equal_ranks calls::twelve small::
+	calls::a_panic calls::equal_ranks calls::twelve small:: units::matrix units::routines::solver::sizes::lines \
+	units::routines::solver::sizes::sums
 test-miri:
 	@cargo +nightly miri --version > /dev/null 2>&1 || { echo "test-miri: no nightly toolchain with Miri \
 	here: rustup toolchain install nightly --component miri,rust-src"; exit 1; }
-	$(MIRI) --lib -- matrix:: scratch
 	$(MIRI) --test suite -- $(MIRI_TESTS)
+	$(BY_THEMSELVES) $(MIRI) --test alone -- scratch::
 
 # valgrind does not support AVX-512, so that the kernels are those for AVX2.
 test-valgrind:
@@ -190,8 +194,10 @@ AARCH64_SKIP := larger_matrices algorithms::scalars::factor_and_solve inverses_f
 	shared_steps_give solve_lines:: update:: transpose_panel::small_shapes residuals_of_many_columns \
 	thin_q_and_r_by_rows
 test-aarch64: aarch64-tools
-	$(AARCH64_ENV) cargo test --release --locked --package meshsolve --lib --test suite --target $(AARCH64) \
+	$(AARCH64_ENV) cargo test --release --locked --package meshsolve --test suite --target $(AARCH64) \
 		-- $(AARCH64_SKIP:%=--skip %)
+	$(BY_THEMSELVES) $(AARCH64_ENV) cargo test --release --locked --package meshsolve --test alone \
+		--target $(AARCH64) -- log:: scratch::
 
 # maturin finds no Python for aarch64 and needs none: the wheel is abi3.
 wheel-aarch64: aarch64-tools $(OLDEST)/ready.stamp

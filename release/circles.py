@@ -1,8 +1,7 @@
 """Finds circles among the modules of a crate, from the paths in its code.
 
 At each level of the tree, the modules of one folder may use each other in one direction only. A
-module also stands for all that is below it. A parent and its children may use each other. Tests are
-not looked at.
+module also stands for all that is below it. A parent and its children may use each other.
 
     python release/circles.py src
 """
@@ -19,8 +18,6 @@ def modules(root: Path) -> dict[Module, str]:
     """The text of each module, without comments."""
     found = {}
     for path in root.rglob("*.rs"):
-        if path.name.endswith("_tests.rs"):
-            continue
         parts = path.relative_to(root).with_suffix("").parts
         name = parts[:-1] if parts[-1] in ("mod", "lib") else parts
         found[name] = re.sub(r"//.*", "", path.read_text())

@@ -108,6 +108,12 @@ fn is_due() -> bool {
     due
 }
 
+/// Whether no event is kept, for tests.
+#[cfg(feature = "internals")]
+pub fn is_empty() -> bool {
+    queue().is_empty()
+}
+
 /// Records a call that has ended.
 pub fn record(call: CallStats) {
     tell(|| Event::Call(call.clone()));
@@ -123,7 +129,3 @@ pub fn next() -> Option<Event> {
     }
     queue.pop_front()
 }
-
-#[cfg(test)]
-#[path = "log_tests.rs"]
-mod tests;

@@ -49,7 +49,3 @@ impl Squares {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "squares_tests.rs"]
-mod tests;

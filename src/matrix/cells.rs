@@ -208,7 +208,3 @@ impl<T> std::fmt::Debug for Cells<'_, T> {
         write!(f, "({rows},{cols}):({row_stride},{col_stride}) at {first:p}")
     }
 }
-
-#[cfg(test)]
-#[path = "cells_tests.rs"]
-mod tests;

@@ -78,7 +78,7 @@ impl Cyclic {
     }
 
     /// Columns of each tile that move at once.
-    fn step<T>(&self) -> usize {
+    pub fn step<T>(&self) -> usize {
         let all = size_of::<T>() * self.rows * self.tiles();
         (STAGED / all.max(1)).clamp(1, self.width)
     }
@@ -251,7 +251,3 @@ pub fn transpose<T: Scalar>(
     }
     Ok(())
 }
-
-#[cfg(test)]
-#[path = "moves_tests.rs"]
-mod tests;

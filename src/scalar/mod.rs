@@ -204,16 +204,3 @@ macro_rules! dispatch {
 pub fn larger(x: f64, y: f64) -> f64 {
     if y > x || y.is_nan() { y } else { x }
 }
-
-/// Calls a generic check with each scalar type.
-#[cfg(test)]
-macro_rules! for_all_scalars {
-    ($check:ident) => {
-        $check::<f32>();
-        $check::<f64>();
-        $check::<faer::c32>();
-        $check::<faer::c64>();
-    };
-}
-#[cfg(test)]
-pub(crate) use for_all_scalars;

@@ -208,7 +208,3 @@ impl<F: Fn(usize) -> usize> Walk for Chain<F> {
         Visit::Done
     }
 }
-
-#[cfg(test)]
-#[path = "chains_tests.rs"]
-mod tests;

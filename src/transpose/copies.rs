@@ -55,7 +55,3 @@ impl<const S: usize> Work<S> for Copies<S> {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "copies_tests.rs"]
-mod tests;

@@ -220,7 +220,3 @@ pub unsafe fn sweep<const S: usize>(sweep: &Sweep, saved: *mut u8) {
     // SAFETY: the caller promises columns and `saved`.
     unsafe { with_widest(Whole::<S> { sweep, saved }) }
 }
-
-#[cfg(test)]
-#[path = "fine_tests.rs"]
-mod tests;

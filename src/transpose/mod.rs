@@ -34,18 +34,18 @@
 //! phase, so callers bring their own threads and barriers. [`device`] lists the launches for a CUDA
 //! device.
 
-mod chains;
+pub mod chains;
 mod choose;
 mod columns;
-pub(crate) mod copies;
+pub mod copies;
 mod cycles;
 pub mod device;
 pub mod divide;
-mod fine;
+pub mod fine;
 #[cfg(target_arch = "x86_64")]
-mod kernels;
+pub mod kernels;
 pub mod maps;
-pub(crate) mod memory;
+pub mod memory;
 mod panel_units;
 pub mod panels;
 mod plan;
@@ -54,13 +54,13 @@ mod registers;
 mod rows;
 pub mod segments;
 pub mod skinny;
-mod square;
+pub mod square;
 mod structures;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
-mod tables;
-mod tiles;
-mod turns;
-pub(crate) mod vector;
+pub mod tables;
+pub mod tiles;
+pub mod turns;
+pub mod vector;
 
 #[cfg(feature = "internals")]
 pub use plan::Algorithm;

@@ -133,7 +133,7 @@ impl Panels {
 
 /// The memory of a call, for elements of S bytes.
 #[derive(Clone, Copy)]
-pub(super) struct PanelArray<const S: usize> {
+pub struct PanelArray<const S: usize> {
     pub panels: Panels,
     pub data: *mut u8,
     /// The held panel, as chunks, and the tail, as rows; or the memory of chains.

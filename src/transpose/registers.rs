@@ -69,7 +69,3 @@ impl Turn<'_> {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "registers_tests.rs"]
-mod tests;

@@ -17,7 +17,7 @@ const FIELD: usize = 16;
 /// come by diagonals. So two successive pairs differ in both i and j. Where rows are a power of two
 /// apart, tiles with the same columns compete for the same few sets of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Triangle {
+pub struct Triangle {
     pub tiles: usize,
 }
 
@@ -125,7 +125,7 @@ impl Square {
 
     /// Pairs of tiles, of a matrix with parts that begin at `part(0)`, `part(1)`, ..., and rows
     /// `stride` bytes apart.
-    pub(super) fn tiles(
+    pub fn tiles(
         self,
         units: Range<usize>,
         part: impl Fn(usize) -> *mut u8,
@@ -176,7 +176,7 @@ impl Blocks {
     }
 
     /// The pairs of tiles in an array at `data`.
-    pub(super) fn tiles<const S: usize>(
+    pub fn tiles<const S: usize>(
         self,
         units: Range<usize>,
         data: *mut u8,
@@ -203,7 +203,3 @@ pub unsafe fn run<const S: usize>(blocks: &Blocks, units: Range<usize>, data: *m
     // SAFETY: the caller promises sole use of these tiles.
     unsafe { with_widest(Exchange::<_, S>(blocks.tiles::<S>(units, data))) }
 }
-
-#[cfg(test)]
-#[path = "square_tests.rs"]
-mod tests;

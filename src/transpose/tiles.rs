@@ -170,7 +170,3 @@ impl<I: Iterator<Item = Pair>, const S: usize> Work<S> for Exchange<I, S> {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "tiles_tests.rs"]
-mod tests;

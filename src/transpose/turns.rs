@@ -64,7 +64,3 @@ impl<const S: usize> Work<S> for Turns<'_, S> {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "turns_tests.rs"]
-mod tests;

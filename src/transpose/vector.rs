@@ -222,31 +222,3 @@ pub unsafe fn with_widest<const S: usize>(work: impl Work<S>) {
     // SAFETY: the caller promises it.
     unsafe { with::<[u64; 8], S>(work) }
 }
-
-/// A test that runs `check::<V, S>` for every kind of vector that this machine has and every size
-/// of an element.
-#[cfg(test)]
-macro_rules! every_instruction_set {
-    ($check:ident) => {
-        #[test]
-        fn every_instruction_set() {
-            fn sizes<V: Vector>() {
-                $check::<V, 4>();
-                $check::<V, 8>();
-                $check::<V, 16>();
-            }
-            sizes::<[u64; 8]>();
-            #[cfg(target_arch = "x86_64")]
-            {
-                if is_x86_feature_detected!("avx2") {
-                    sizes::<[std::arch::x86_64::__m256i; 2]>();
-                }
-                if is_x86_feature_detected!("avx512f") {
-                    sizes::<std::arch::x86_64::__m512i>();
-                }
-            }
-        }
-    };
-}
-#[cfg(test)]
-pub(super) use every_instruction_set;

@@ -4,7 +4,9 @@ mod cancel;
 #[path = "../common/mod.rs"]
 mod common;
 mod kernel_cache;
+mod log;
 mod sanitizers;
+mod scratch;
 mod timeout;
 mod trace;
 

@@ -1,5 +1,5 @@
 //! Tests of the Rust code, except for state of the whole process (`tests/alone`) and CUDA
-//! (`tests/kernels`).
+//! (`tests/kernels`). Those of parts of the library are in `units`.
 
 mod algorithms;
 mod baselines;
@@ -36,6 +36,7 @@ mod transpose_skinny;
 mod transpose_square;
 #[path = "../transposition/mod.rs"]
 mod transposition;
+mod units;
 mod update;
 
 /// The solvers' routines on CPU devices, as call sites without XLA.

@@ -127,7 +127,3 @@ fn iterate(diagonal: &mut [f64], squares: &mut [f64]) {
     squares[0] = sine * p;
     diagonal[0] = shift + gamma;
 }
-
-#[cfg(test)]
-#[path = "values_tests.rs"]
-mod tests;

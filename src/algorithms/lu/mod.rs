@@ -4,7 +4,7 @@
 mod factor;
 mod inverse;
 mod panel;
-mod share;
+pub mod share;
 
 pub use factor::factor;
 pub use inverse::{inverse, more_elements};

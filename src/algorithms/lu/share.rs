@@ -33,20 +33,20 @@ pub fn group<T: Scalar, W: Worker<T>>(worker: &mut W, a: &DistMatrix<T>, t: Tile
 }
 
 /// The time of the barriers for a panel, each as long as `barrier` multiplications.
-fn barriers(rows: usize, width: usize, barrier: f64) -> f64 {
+pub fn barriers(rows: usize, width: usize, barrier: f64) -> f64 {
     BARRIERS * barrier / (rows * width) as f64
 }
 
 /// Whether `sharers` workers share a panel and the step before it, which updates `columns` tile
 /// columns including the panel's.
-fn pays(columns: usize, workers: usize, sharers: usize, barriers: f64) -> bool {
+pub fn pays(columns: usize, workers: usize, sharers: usize, barriers: f64) -> bool {
     let [alone, together] = times(columns, workers, sharers, barriers);
     sharers > 1 && together < GAIN * alone
 }
 
 /// Times of a step, by the owner of the panel with lookahead, and by `sharers` together. `barriers`
 /// is the time of all barriers. The unit is the time of the product of a panel and a tile.
-fn times(columns: usize, workers: usize, sharers: usize, barriers: f64) -> [f64; 2] {
+pub fn times(columns: usize, workers: usize, sharers: usize, barriers: f64) -> [f64; 2] {
     let work = columns as f64 + PANEL;
     let critical = columns.min(1) as f64 + PANEL;
     [critical.max(work / workers as f64), work / sharers as f64 + barriers]
@@ -81,7 +81,3 @@ pub fn step<T: Scalar, W: Worker<T>>(
     subtract(worker, a, panel, later, Update::Lu, rows);
     factor_panel(worker, a, pivots, next, group, panels)
 }
-
-#[cfg(test)]
-#[path = "share_tests.rs"]
-mod tests;

@@ -2,7 +2,7 @@
 //! `product`, panels are read in place.
 
 pub mod back;
-mod blas;
+pub mod blas;
 mod candidate;
 pub mod chase;
 pub mod divide;
@@ -13,11 +13,11 @@ mod panel;
 pub mod product;
 pub mod real_columns;
 pub mod reflect;
-mod scratch;
+pub mod scratch;
 mod sizes;
 mod strip;
 pub mod threads;
-mod vectors;
+pub mod vectors;
 mod worker;
 
 pub use scratch::Scratch;

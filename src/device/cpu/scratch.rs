@@ -14,11 +14,11 @@ use crate::layout::Layout;
 use crate::matrix::Cells;
 
 /// A call leaves at most this many bytes of scratch to the next one.
-const KEPT_BYTES: usize = 16 << 20;
+pub const KEPT_BYTES: usize = 16 << 20;
 
 static KEPT: Mutex<Option<MmapRaw>> = Mutex::new(None);
 
-fn kept() -> MutexGuard<'static, Option<MmapRaw>> {
+pub fn kept() -> MutexGuard<'static, Option<MmapRaw>> {
     KEPT.lock().unwrap_or_else(|e| e.into_inner())
 }
 
@@ -65,7 +65,3 @@ impl Drop for Scratch {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "scratch_tests.rs"]
-mod tests;

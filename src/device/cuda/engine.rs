@@ -397,7 +397,3 @@ impl CusolverMg {
         used.map_or(Ok(()), |mut used| used.give_back(!failed))
     }
 }
-
-#[cfg(test)]
-#[path = "engine_tests.rs"]
-mod tests;

@@ -37,12 +37,7 @@ pub struct Forecast {
 }
 
 /// The options of a call site with default attributes.
-pub(super) fn plain(
-    routine: &'static SolverRoutine,
-    storage: Storage,
-    lower: bool,
-    rhs: Rhs,
-) -> Options {
+pub fn plain(routine: &'static SolverRoutine, storage: Storage, lower: bool, rhs: Rhs) -> Options {
     Options {
         routine,
         storage,

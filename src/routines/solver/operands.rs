@@ -51,12 +51,6 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A square matrix by whole columns.
-    #[cfg(test)]
-    pub fn square(n: usize, ranks: usize, rhs: usize, dtype: DType) -> Problem {
-        Problem { m: n, n, grid: Grid::new(1, ranks), rhs, dtype }
-    }
-
     pub fn ranks(&self) -> usize {
         self.grid.ranks()
     }

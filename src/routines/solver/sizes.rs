@@ -328,7 +328,3 @@ impl Sizes {
         self.scratch() * size_of::<T>() + self.workers * self.sums * size_of::<f64>()
     }
 }
-
-#[cfg(test)]
-#[path = "sizes_tests.rs"]
-mod tests;

@@ -16,11 +16,11 @@ pub const WHOLE_BY_ONE_RANK: &[Family] = &[Family::Cholesky];
 const WIDTHS: [usize; 4] = [128, 256, 512, 1024];
 
 /// A generation of devices, from a compute capability on.
-struct Device {
+pub struct Device {
     /// 10 * major + minor.
-    since: u32,
+    pub since: u32,
     /// Additions and multiplications per second in products of float64 and of float32.
-    double: f64,
+    pub double: f64,
     single: f64,
     /// Bytes per second of its memory, and of a link to another device.
     memory: f64,
@@ -28,7 +28,7 @@ struct Device {
 }
 
 /// Ascending.
-const DEVICES: [Device; 5] = [
+pub const DEVICES: [Device; 5] = [
     // V100, T4, A100: A100's.
     Device { since: 0, double: 17e12, single: 17e12, memory: 1.4e12, link: 250e9 },
     // Cards with little float64.
@@ -90,7 +90,7 @@ pub fn cuda_tile_width(architecture: &str, shape: Shape) -> usize {
 impl Device {
     /// The time of a factorisation with lookahead 1. Each step takes the longest of three times:
     /// the products with a panel, the next panel, and the host's launches.
-    fn seconds(&self, shape: Shape, width: usize) -> f64 {
+    pub fn seconds(&self, shape: Shape, width: usize) -> f64 {
         let is_lu = shape.family == Family::Lu;
         let (n, ranks, w) = (shape.n as f64, shape.ranks as f64, width as f64);
         let size = shape.dtype.size() as f64;
@@ -125,7 +125,3 @@ impl Device {
         panel(n) + (0..steps).map(step).sum::<f64>()
     }
 }
-
-#[cfg(test)]
-#[path = "widths_tests.rs"]
-mod tests;

@@ -9,11 +9,9 @@
 //! its own eigenvectors, some of them at a time. They are rows of C^T, and come to contiguous scratch, so
 //! that they stay in a cache for the whole batch.
 
-mod batch;
-mod factors;
-mod strips;
-#[cfg(test)]
-mod tests;
+pub mod batch;
+pub mod factors;
+pub mod strips;
 
 use std::ops::Range;
 

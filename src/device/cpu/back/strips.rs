@@ -17,19 +17,16 @@ use crate::transpose::memory::{LINE, prefetch};
 const AHEAD: usize = 6;
 
 /// Rows of a strip, and lines of a factor, on processors without a product kernel.
-const PLAIN: Units = Units { rows: 32, cols: 1 };
+pub const PLAIN: Units = Units { rows: 32, cols: 1 };
 
 /// How products are done: by the kernel with these units, or by faer.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
     pub units: Units,
-    is_plain: bool,
+    pub is_plain: bool,
 }
 
 impl Kernel {
-    #[cfg(test)]
-    pub const PLAIN: Kernel = Kernel { units: PLAIN, is_plain: true };
-
     pub fn of<T: Scalar>() -> Self {
         match Units::of::<T>() {
             Some(units) => Kernel { units, is_plain: false },

@@ -8,9 +8,7 @@
 //! Dongarra, SC 2011). The order of operations on an element does not depend on the workers.
 
 mod passes;
-mod step;
-#[cfg(test)]
-pub mod tests;
+pub mod step;
 
 use self::step::{Block, reflector};
 use super::blas;

@@ -14,10 +14,8 @@ mod deflation;
 mod leaf;
 mod merge;
 mod secular;
-#[cfg(test)]
-mod tests;
 mod tree;
-mod update;
+pub mod update;
 mod vectors;
 
 use std::ops::Range;
@@ -184,7 +182,7 @@ pub fn solve<R: Scalar>(
 }
 
 /// The same, with sizes of products.
-fn solve_with<R: Scalar>(
+pub fn solve_with<R: Scalar>(
     sizes: Pieces,
     divided: &Divided,
     worker: usize,

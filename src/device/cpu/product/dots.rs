@@ -32,7 +32,7 @@ pub fn add_dots<T: Scalar>(c: MatMut<T>, a: MatRef<T>, b: MatRef<T>) {
     assert!(with_vectors(Dots::new(c, a, b)).is_ok(), "dot products without a kernel");
 }
 
-pub(super) struct Dots<'a, T> {
+pub struct Dots<'a, T> {
     c: MatMut<'a, T>,
     a: MatRef<'a, T>,
     b: MatRef<'a, T>,

@@ -12,15 +12,15 @@
 //!
 //! There are kernels for AVX-512 and AVX2. Elsewhere [`Units::of`] has none, and callers use faer.
 
-mod dots;
+pub mod dots;
 mod gemm;
-mod pack;
+pub mod pack;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
 mod right;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
-mod solve;
+pub mod solve;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
-mod tile;
+pub mod tile;
 
 pub use dots::{add_dots, suits_dots};
 pub use gemm::{Blocks, gemm};
@@ -52,7 +52,7 @@ impl Units {
 
     /// Those of a kernel. A complex number is two real numbers in a row, and its parts multiply as two
     /// real columns.
-    fn of_shape<T: Scalar>(shape: tile::Shape) -> Self {
+    pub fn of_shape<T: Scalar>(shape: tile::Shape) -> Self {
         let (vector, reals) =
             (shape.vector_bytes / size_of::<T>(), size_of::<T>() / size_of::<T::Real>());
         Units { rows: shape.vectors * vector, cols: shape.columns / reals }
@@ -64,6 +64,3 @@ impl Units {
         (rows / self.rows).max(1) * self.rows
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -46,7 +46,7 @@ impl<'a, T: Scalar> Coefficients<'a, T> {
         Some(Coefficients { rows, has_ones })
     }
 
-    pub(super) fn pack(
+    pub fn pack(
         m: MatRef<T>,
         conjugated: bool,
         has_ones: bool,
@@ -86,7 +86,7 @@ impl<'a, T: Scalar> Coefficients<'a, T> {
 }
 
 /// A solve to do, with packed lines.
-pub(super) struct Solve<'a, T> {
+pub struct Solve<'a, T> {
     pub rows: &'a Packed<'a, T>,
     /// Whether the diagonal is ones, and not in `rows`.
     pub has_ones: bool,

@@ -73,13 +73,13 @@ pub fn multiply_columns<T: Scalar>(
 }
 
 /// Work on packed factors.
-pub(super) trait Work {
+pub trait Work {
     /// Does it with an instruction set and the shape V x N of its kernel. It is `inline(always)`.
     fn run<S: Simd, const V: usize, const N: usize>(self, simd: S);
 }
 
 /// Does `work` with the instructions of this processor's kernel, which is there.
-pub(super) fn dispatch(work: impl Work) {
+pub fn dispatch(work: impl Work) {
     assert!(with_vectors(Shaped(work)).is_ok(), "packed factors without a kernel");
 }
 
@@ -100,7 +100,7 @@ impl<W: Work> WithSimd for Shaped<W> {
 }
 
 /// A product to do, with a right factor R.
-pub(super) struct Product<'a, T, R> {
+pub struct Product<'a, T, R> {
     left: &'a Packed<'a, T>,
     right: R,
     /// The row of the left factor that C begins with.

@@ -13,7 +13,7 @@ use crate::scalar::{Lanes, Scalar, Vector};
 pub const MOST: usize = 8;
 
 /// Contiguous columns, of which each has the same number of elements.
-struct Columns<T> {
+pub struct Columns<T> {
     at: *mut T,
     rows: usize,
     count: usize,
@@ -21,7 +21,7 @@ struct Columns<T> {
 }
 
 impl<T: Scalar> Columns<T> {
-    fn new(c: MatMut<T>) -> Self {
+    pub fn new(c: MatMut<T>) -> Self {
         assert!(c.row_stride() == 1 || c.nrows() <= 1, "contiguous columns");
         assert!(c.ncols() <= MOST, "at most {MOST} columns");
         let (rows, count, stride) = (c.nrows(), c.ncols(), c.col_stride() as usize);
@@ -52,7 +52,7 @@ pub fn add_multiples<T: Scalar>(c: MatMut<T>, by: &[T; MOST]) {
 }
 
 /// A pass with vectors, or element by element where there is no kernel.
-trait Pass: Sized {
+pub trait Pass: Sized {
     type Output;
     /// For N columns.
     fn vectors<S: Simd, const N: usize>(self, simd: S) -> Self::Output;
@@ -81,18 +81,18 @@ impl<P: Pass> WithSimd for Vectors<P> {
     }
 }
 
-fn run<P: Pass>(pass: P) -> P::Output {
+pub fn run<P: Pass>(pass: P) -> P::Output {
     with_vectors(Vectors(pass)).unwrap_or_else(|Vectors(pass)| pass.plain())
 }
 
-struct Dots<T> {
-    columns: Columns<T>,
-    j: usize,
+pub struct Dots<T> {
+    pub columns: Columns<T>,
+    pub j: usize,
 }
 
-struct AddMultiples<'a, T> {
-    columns: Columns<T>,
-    by: &'a [T; MOST],
+pub struct AddMultiples<'a, T> {
+    pub columns: Columns<T>,
+    pub by: &'a [T; MOST],
 }
 
 /// The first elements of some columns.
@@ -247,37 +247,5 @@ impl<T: Scalar> Pass for AddMultiples<'_, T> {
                 unsafe { self.columns.at(row, i).write(old + by * v) };
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use faer::Mat;
-
-    use super::*;
-
-    /// With vectors and without them, on all tails.
-    fn passes<T: Scalar>() {
-        for (rows, count) in (0..40).flat_map(|rows| (1..=MOST).map(move |count| (rows, count))) {
-            let entry = |i: usize, j: usize| {
-                T::of_parts((7 * i + 3 * j) as f64 % 11.0 - 5.0, (5 * i + j) as f64 % 7.0 - 3.0)
-            };
-            let c = Mat::from_fn(rows + 2, count, entry);
-            let by: [T; MOST] = std::array::from_fn(|i| T::of_parts(i as f64 - 3.0, 2.0));
-            let j = rows % count;
-            let [mut x, mut y] = [c.clone(), c.clone()];
-            let part = |c: &mut Mat<T>| Columns::new(c.as_mut().subrows_mut(1, rows));
-            let dots =
-                [run(Dots { columns: part(&mut x), j }), Dots { columns: part(&mut y), j }.plain()];
-            assert!(dots[0] == dots[1], "{} {rows} {count}: {dots:?}", T::DTYPE.name());
-            run(AddMultiples { columns: part(&mut x), by: &by });
-            AddMultiples { columns: part(&mut y), by: &by }.plain();
-            assert!(x == y, "{} {rows} {count}", T::DTYPE.name());
-        }
-    }
-
-    #[test]
-    fn passes_with_vectors_are_the_plain_ones() {
-        crate::scalar::for_all_scalars!(passes);
     }
 }

@@ -8,10 +8,8 @@
 //! products. `panel.rs` does the same for a full panel, as in LAPACK's `geqrt`.
 
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
-mod columns;
+pub mod columns;
 mod panel;
-#[cfg(test)]
-mod tests;
 
 pub use panel::factor as factor_panel;
 

@@ -67,7 +67,3 @@ impl Default for Hash {
         Hash::new()
     }
 }
-
-#[cfg(test)]
-#[path = "entry_tests.rs"]
-mod tests;

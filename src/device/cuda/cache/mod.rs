@@ -2,7 +2,7 @@
 //! sees a whole entry or none, even while others write. An entry that is not whole counts as absent
 //! and is rewritten. A fault of the cache fails no call. You may delete the folder at any time.
 
-mod entry;
+pub mod entry;
 mod folder;
 
 use std::ffi::OsString;

@@ -1,0 +1,4 @@
+//! Tests of the parts of eigenvalue problems.
+
+mod function;
+mod values;

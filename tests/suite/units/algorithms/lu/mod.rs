@@ -1,0 +1,3 @@
+//! Tests of the parts of LU.
+
+mod share;

@@ -1,0 +1,4 @@
+//! Tests of the algorithms.
+
+mod eigen;
+mod lu;

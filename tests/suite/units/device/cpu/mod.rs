@@ -1,0 +1,7 @@
+//! Tests of the kernels of CPU devices.
+
+mod back;
+mod chase;
+mod divide;
+mod product;
+mod reflect;

@@ -1,0 +1,3 @@
+//! Tests of the cache of kernels.
+
+mod entry;

@@ -1,0 +1,4 @@
+//! Tests of CUDA devices that need no driver.
+
+mod cache;
+mod engine;

@@ -1,0 +1,5 @@
+//! Tests of the devices.
+
+mod cpu;
+mod cuda;
+mod squares;

@@ -1,0 +1,3 @@
+//! Tests of views of memory.
+
+mod cells;

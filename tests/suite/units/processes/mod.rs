@@ -1,0 +1,3 @@
+//! Tests of calls over processes that need no MPI.
+
+mod moves;

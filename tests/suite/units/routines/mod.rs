@@ -1,0 +1,3 @@
+//! Tests of the routines.
+
+mod solver;

@@ -1,0 +1,4 @@
+//! Tests of the parts of the solvers.
+
+mod sizes;
+mod widths;

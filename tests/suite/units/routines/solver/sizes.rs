@@ -1,0 +1,74 @@
+//! Sizes of tiles and of scratch.
+
+use meshsolve::layout::{Grid, Mapping, Storage};
+use meshsolve::routines::solver::forecast::plain;
+use meshsolve::routines::solver::operands::Problem;
+use meshsolve::routines::solver::options::{Norm, Options, Rhs};
+use meshsolve::routines::solver::sizes::{Machine, Sizes};
+use meshsolve::routines::solver::{SolverRoutine, solvers};
+use meshsolve::scalar::DType;
+
+/// A square matrix by whole columns.
+fn square(n: usize, ranks: usize, rhs: usize, dtype: DType) -> Problem {
+    Problem { m: n, n, grid: Grid::new(1, ranks), rhs, dtype }
+}
+
+fn routine(name: &str) -> &'static SolverRoutine {
+    solvers().find(|routine| routine.name == name).expect("a routine")
+}
+
+#[test]
+fn sums_of_moduli_are_scratch_too_and_doubles() {
+    let problem = square(256, 2, 1, DType::F32);
+    let options = plain(routine("lange"), Storage::Rows, true, Rhs::Replicated);
+    let sizes = Sizes::new(&options, &problem, &Machine::host::<f32>(&options, &problem));
+    let expected = 4 * sizes.scratch() + sizes.workers * 256 * 8;
+    assert_eq!(sizes.scratch_bytes::<f32>(), expected);
+}
+
+#[test]
+fn a_block_cyclic_factor_has_the_same_tiles_for_all_routines() {
+    // With 128 threads, every worker has enough columns for wide tiles.
+    let problem = square(1 << 19, 2, 1, DType::F64);
+    let width = |name: &str, mapping: Option<Mapping>| {
+        let routine = routine(name);
+        let options = Options { mapping, ..plain(routine, Storage::Rows, true, Rhs::Replicated) };
+        Machine::host::<f64>(&options, &problem).tile
+    };
+    let routines = ["getrf", "getrs", "getri", "gecon", "potrf", "potrs", "potri"];
+    assert!(routines.iter().all(|name| width(name, Some(Mapping::BlockCyclic)) == 128));
+    assert_eq!((width("getrf", None), width("getri", None)), (256, 128));
+}
+
+/// Sums of a rectangle are those of its columns or of its rows, whatever the grid.
+#[test]
+fn workspace_of_rectangles_on_grids() {
+    let (m, n) = (24, 40);
+    for grid in [Grid::new(1, 4), Grid::new(4, 1), Grid::new(2, 2)] {
+        let problem = Problem { m, n, grid, rhs: 0, dtype: DType::F64 };
+        let sums = |storage, norm| {
+            let plain = plain(routine("lange"), storage, true, Rhs::Replicated);
+            let options = Options { norm, ..plain };
+            let sizes = Sizes::new(&options, &problem, &Machine::host::<f64>(&options, &problem));
+            assert_eq!(sizes.distribution.shard(), (m / grid.rows(), n / grid.columns()));
+            sizes.sums
+        };
+        for storage in [Storage::Columns, Storage::ColumnMajor] {
+            let norms = [Norm::One, Norm::Infinity, Norm::Frobenius];
+            assert_eq!(norms.map(|norm| sums(storage, norm)), [n, m, 0]);
+        }
+        assert_eq!([Norm::One, Norm::Infinity].map(|norm| sums(Storage::Rows, norm)), [m, n]);
+    }
+}
+
+/// The scratch of a redistribution holds its lines, of columns and of rows.
+#[test]
+fn lines_of_both_axes_fit_in_the_scratch() {
+    let problem = Problem { m: 24, n: 80, grid: Grid::new(2, 2), rhs: 0, dtype: DType::F64 };
+    let plain = plain(routine("potrf"), Storage::ColumnMajor, true, Rhs::Replicated);
+    let options = Options { mapping: Some(Mapping::BlockCyclic), tile: Some(3), ..plain };
+    let sizes = Sizes::new(&options, &problem, &Machine::host::<f64>(&options, &problem));
+    let (columns, rows) = (sizes.arrange.columns.unwrap(), sizes.arrange.rows.unwrap());
+    let expected = (columns.staging_lines() * 12).max(rows.staging_lines() * 40);
+    assert!(expected > 0 && sizes.shared >= expected);
+}
