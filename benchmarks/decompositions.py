@@ -26,6 +26,7 @@ Run: python benchmarks/decompositions.py [--task lstsq] [--devices 2] [--shapes 
 |---|---|
 | meshsolve | `eigvalsh` of an A by rows |
 | meshsolve, band 64 | the same by a direct call with a band of that width, for each of `--bands` |
+| lowest 16 of a row | of task "eigh": only the first eigenvectors, as many as `--subset` says |
 | jnp | `jnp.linalg.eigvalsh` on the same shards |
 | jnp, one device | the same with all of A on one device |
 | SciPy evr, SciPy evd | LAPACK's drivers by `scipy.linalg.eigvalsh`, which copies A |
@@ -43,7 +44,7 @@ ELPA has no AVX in its own kernels.
 QR is of an A by columns, or by rows if it has at least 8 times as many rows as columns.
 
 A turn calls each contender once. `gflops` counts 2 m n^2 - 2 n^3 / 3 operations, and as many again
-for Q. Of eigenvalues it counts 4 n^3 / 3, and 4 n^3 more for eigenvectors.
+for Q. Of eigenvalues it counts 4 n^3 / 3, and 4 n^3 more for all eigenvectors.
 Peak, libraries and `disturbed` are as in run.py. `temporary` is what XLA's program needs besides A,
 b and the results, on all devices, as a share of A; for meshsolve its scratch, too.
 """
@@ -74,13 +75,21 @@ def main() -> None:
     parser.add_argument("--shapes")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--bands", help="widths of bands, instead of competitors: 32,64,96")
+    parser.add_argument("--subset", type=int, help="eigenvectors to find, besides all: 16")
     options = parser.parse_args()
     environment.begin_on_cpu(options.devices)
     import jax
 
     import measures
     from commit import commit
-    from decompositions_contenders import of_bands, of_eigh, of_eigvalsh, of_least_squares, of_qr
+    from decompositions_contenders import (
+        of_bands,
+        of_eigh,
+        of_eigvalsh,
+        of_least_squares,
+        of_qr,
+        of_subset,
+    )
     from figures import of_peak, peak_rate
     from libraries import columns, of_this_process
     from meshsolve import _core
@@ -98,6 +107,8 @@ def main() -> None:
     if options.bands:
         widths = [int(width) for width in options.bands.split(",")]
         task = functools.partial(of_bands, options.task, widths)
+    if options.subset:
+        task = functools.partial(of_subset, options.subset)
     for m, n in (map(int, shape.split("x")) for shape in (options.shapes or shapes).split(",")):
         contenders = list(task(m, n, options.devices))
         _expect_alike(contenders)

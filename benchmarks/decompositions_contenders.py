@@ -157,6 +157,20 @@ def _of_eigenproblem(name: str, parts: int, m: int, n: int, devices: int) -> Ite
     yield from _of_elpa(name, n, devices, parts)
 
 
+def of_subset(count: int, m: int, n: int, devices: int) -> Iterator[Contender]:
+    """meshsolve's and SciPy's first eigenvectors, by turns with all of meshsolve's."""
+    a = _hermitian("eigh", m, n)
+    mesh = jax.make_mesh((devices,), ("x",), axis_types=(AxisType.Auto,))
+    shards = (jax.device_put(a, NamedSharding(mesh, PartitionSpec("x", None))),)
+    some = {"subset_by_index": (0, count - 1)}
+    own = functools.partial(ms.eigh, **some)
+    scipys = lambda: scipy.linalg.eigh(a, driver="evr", **some)  # noqa: E731
+    yield Contender(f"meshsolve, lowest {count}", *_compiled(own, shards, a.nbytes, devices))
+    yield Contender(f"SciPy evr, lowest {count}", scipys)
+    values = lambda a: ms.eigh(a)[0][:count]  # noqa: E731
+    yield Contender("meshsolve", *_compiled(values, shards, a.nbytes, devices), 4)
+
+
 def of_bands(name: str, widths: list[int], m: int, n: int, devices: int) -> Iterator[Contender]:
     """meshsolve's eigenvalues, with eigenvectors for "eigh", by bands of these widths."""
     a = _hermitian(name, m, n)

@@ -174,6 +174,34 @@ def test_subsets(storage, mesh_kind):
             np.testing.assert_array_equal(v, np.asarray(whole.eigenvectors)[:, first : last + 1])
 
 
+@pytest.mark.parametrize(("storage", "kind"), [("rows", "explicit"), ("columns", "auto")])
+def test_subsets_find_no_other_eigenvectors(storage, kind):
+    """From order 33 on. Derivatives need all."""
+    a, mesh = hermitian(72, np.complex128), mesh_of(ORDER, kind)
+    given, chosen = put_matrix(mesh, a, storage), {"subset_by_index": (5, 7)}
+    whole = ms.eigh(given)
+    some = jax.jit(lambda a: ms.eigh(a, **chosen))
+    for w, v in (ms.eigh(given, **chosen), some(given), ms.eigh(a, mesh=mesh, **chosen)):
+        np.testing.assert_array_equal(w, whole.eigenvalues[5:8])
+        np.testing.assert_array_equal(v, np.asarray(whole.eigenvectors)[:, 5:8])
+    program = some.lower(given).compile().as_text()
+    assert "first = 5 :" in program and "vectors = 3 :" in program
+    twice = jax.vmap(lambda a: ms.eigh(a, **chosen).eigenvectors)(np.stack([a, 2 * a]))
+    np.testing.assert_allclose(abs(twice[1]), abs(twice[0]), rtol=0, atol=1e-10)
+
+    def weight(eigh, columns, a):
+        return (abs(eigh(a)[1][:, columns]) ** 2 * np.arange(72)[:, None]).sum()
+
+    with mesh_set(mesh):
+        got = jax.grad(lambda a: weight(lambda a: ms.eigh(a, **chosen), slice(0, 3), a))(given)
+    wanted = jax.grad(lambda a: weight(jnp.linalg.eigh, slice(5, 8), a))(a)
+    hermitian_part = lambda x: (np.asarray(x) + np.asarray(x).conj().T) / 2  # noqa: E731
+    size = abs(wanted).max()
+    np.testing.assert_allclose(
+        hermitian_part(got), hermitian_part(wanted), rtol=0, atol=1e-9 * size
+    )
+
+
 @pytest.mark.parametrize("storage", ["rows", "columns"])
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])

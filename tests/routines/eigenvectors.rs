@@ -1,6 +1,7 @@
 //! `eigenvectors` as call sites: every storage, order and place, padded matrices, hard ones.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use crate::common::case::{Case, Place, call, cases};
 use crate::common::{at as array, buffer, int_scalar, random, unit};
@@ -23,11 +24,23 @@ pub(super) fn wide<T: Scalar>(x: T) -> c64 {
 }
 
 fn answer<T: Scalar>(case: Case, tile: i64, order_of_a: usize, a: &Mat<T>) -> Answer {
+    answer_for(case, tile, order_of_a, a, 0..0)
+}
+
+/// With some eigenvectors alone, or all of them for an empty range.
+fn answer_for<T: Scalar>(
+    case: Case,
+    tile: i64,
+    order_of_a: usize,
+    a: &Mat<T>,
+    wanted: Range<usize>,
+) -> Answer {
     let (mut shards, mut infos) = (case.shards(a), vec![-1; case.ranks]);
     let mut works = shards.clone();
     let mut vectors = vec![vec![T::NAN; case.n * case.n / case.ranks]; case.ranks];
     let mut values = vec![vec![-1.0f64; case.n]; case.ranks];
     let map = case.map("eigenvectors").int("tile", tile).int("order_of_a", order_of_a as i64);
+    let map = map.int("first", wanted.start as i64).int("vectors", wanted.len() as i64);
     let dims = case.dims();
     case.run_with(map, |r| {
         let w = array(values[r].as_mut_ptr(), T::DTYPE.real(), &[case.n]);
@@ -99,6 +112,30 @@ pub fn eigenvectors_in_every_storage<T: Scalar>(at: Place) {
         }
         let [one, other] = [0, 1].map(|_| format!("{:?}", answer(case, 3, 0, &a).v));
         assert_eq!(one, other, "{} {case:?}: the same bits", T::DTYPE.name());
+    }
+}
+
+/// Some eigenvectors have the bits that they have among all, also in a padded matrix, and others are
+/// not found.
+pub fn some_eigenvectors<T: Scalar>(at: Place) {
+    let n = if at.is_some() { 48 } else { 240 };
+    for (index, storage) in Storage::ALL.into_iter().enumerate() {
+        let (lower, ranks) = (index % 2 == 0, index + 1);
+        let case = Case { n, ranks, storage, lower, trans: 0, order: "auto", at };
+        let a = half::<T>(n, lower, 4);
+        for order in [n, n - 5] {
+            let all = answer(case, 0, order, &a);
+            for wanted in [0..1, 7..40, order - 1..order] {
+                let what = format!("{} {case:?} {order} {wanted:?}", T::DTYPE.name());
+                let some = answer_for(case, 0, order, &a, wanted.clone());
+                let differs = |j: usize| (0..n).any(|i| some.v[(i, j)] != all.v[(i, j)]);
+                assert_eq!(some.values[..order], all.values[..order], "{what}");
+                assert!(some.info == 0 && !wanted.clone().any(differs), "{what}");
+                let others = (0..order).filter(|&j| !wanted.contains(&j)).filter(|&j| differs(j));
+                // An engine finds all.
+                assert!(at.is_some() || 2 * others.count() > order - wanted.len(), "{what}");
+            }
+        }
     }
 }
 

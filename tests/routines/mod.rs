@@ -28,7 +28,7 @@ macro_rules! every_routine {
                 tsqr::least_squares_of_tall_matrices tsqr::ridge_terms tsqr::parts_of_tall_matrices
                 eigen::eigenvalues_in_every_storage eigen::eigenvalues_of_larger_matrices
                 eigenvectors::eigenvectors_in_every_storage
-                eigenvectors::eigenvectors_of_larger_matrices
+                eigenvectors::eigenvectors_of_larger_matrices eigenvectors::some_eigenvectors
                 functions::functions_in_every_storage functions::functions_of_larger_matrices
                 qr::factors_in_every_storage thin::thin_q_and_r_by_rows
                 every::routines_of_the_table

@@ -275,6 +275,31 @@ fn requirements_are_declared_and_checked() {
 }
 
 #[test]
+fn eigenvectors_that_a_does_not_have_are_refused() {
+    let map = Map::routine("eigenvectors", 1).text("storage", "rows").int("order_of_a", 5);
+    let message = |map: Map| {
+        let site = CallSite::new(&map).unwrap();
+        let (to, from) = outcomes();
+        let (mut a, mut v, mut w, mut info) = ([1.0; 36], [0.0; 36], [0.0; 6], -1);
+        let mut work = a;
+        let square = |x: &mut [f64]| buffer(x, &[6, 6]);
+        let (args, rets) = (vec![square(&mut a)], vec![square(&mut work), square(&mut v)]);
+        let rets = rets.into_iter().chain([buffer(&mut w, &[6]), int_scalar(&mut info)]).collect();
+        arrive(&site, 1, Call::new(0, 0, args, rets), &to);
+        errors(collect(&from, 1)).remove(0).message
+    };
+    assert_eq!(
+        message(map.clone().int("first", 2).int("vectors", 4)),
+        "meshsolve.eigenvectors: attribute `vectors`: expected at most the 3 eigenvectors from 2 on, got 4"
+    );
+    let text = message(map.int("first", i64::MAX).int("vectors", i64::MAX));
+    assert!(
+        text.contains("expected at most the 0 eigenvectors from 9223372036854775807 on"),
+        "{text}"
+    );
+}
+
+#[test]
 fn attributes_are_checked_when_the_program_is_compiled() {
     let message = |map: Map| CallSite::new(&map).err().expect("refused").message;
     let pots = Map::routine("pots", 2); // adds the tests' own routine to the table

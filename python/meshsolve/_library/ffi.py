@@ -130,6 +130,8 @@ class Operation(NamedTuple):
       degenerate: what pairs of equal eigenvalues give to derivatives of eigenvectors: "nan" or
         "zero".
       function: of a Hermitian matrix: "sqrt", "log", "exp", "inverse_sqrt" or "inverse".
+      first: the first of the eigenvectors to find, counted from 0.
+      vectors: their number, or 0 for all. Other columns of the result have no meaning.
       raises: whether the call fails if there is no answer, instead of giving NaN and info.
       engine: the engine that factors, or has made the factor: "" for this library, or "cusolvermg".
     """
@@ -148,6 +150,8 @@ class Operation(NamedTuple):
     logarithmic: bool = False
     degenerate: str = "nan"
     function: str = "sqrt"
+    first: int = 0
+    vectors: int = 0
     raises: bool = False
     engine: str = ""
 
@@ -308,6 +312,8 @@ def call(op: Operation, place, world: int, rhs: str, operands, alone: bool = Fal
         "unit_diagonal": np.int64(op.unit_diagonal),
         "norm": op.norm,
         "function": op.function,
+        "first": np.int64(op.first),
+        "vectors": np.int64(op.vectors),
     }
     attributes = {
         "routine": op.routine,

@@ -40,9 +40,12 @@ def _values(op: Operation, primals, tangents):
 def _vectors(op: Operation, primals, tangents):
     (a,), (da,) = primals, tangents
     # What is left out of a first derivative counts in a second one, which is then NaN.
-    _, v, w, info = results = dispatch.traced(op._replace(degenerate="nan"), a)
+    inner = op._replace(degenerate="nan")
     if is_zero(da):
+        results = dispatch.traced(inner, a)
         return results, (None, *map(zero, results[1:]))
+    # The derivative of an eigenvector has parts of all others.
+    _, v, w, info = results = dispatch.traced(inner._replace(first=0, vectors=0), a)
     m = turned(v, da)
     change = _over_gaps(op, w, len(a)).astype(m.dtype)
     dv = matmul(v, resharded(change, jax.typeof(m).sharding) * m, like=v)

@@ -37,7 +37,7 @@ pub static ROUTINES: [SolverRoutine; 3] = [
         "the eigenvalues of A, Hermitian, ascending, and its eigenvectors",
         &[A],
         &[WORK.starts_as(0), slot("v", Kind::Matrix), VALUES, INFO],
-        &["lower"],
+        &["lower", "first", "vectors"],
         &[Arrange, ToBand, ToTridiagonal, Divide, TransformBack, Restore],
     ),
     SolverRoutine::new(

@@ -4,6 +4,7 @@
 //! columns: each column has what a row of V has. That is the form by rows, if V is conjugated where the
 //! solver has conj(A). Ranks do it in memory of the host up to the band, and have columns of V then.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::job::Solver;
@@ -32,6 +33,12 @@ impl<T: Scalar> Solver<T> {
     pub(super) fn sweep_reflectors(&self, worker: &impl Worker<T>) -> SweepReflectors<'_, T> {
         let columns = self.of_host(0).unwrap_or_else(|| columns_of(&self.a(worker)));
         SweepReflectors::new(columns, self.unpadded(), self.sizes.columns().widest())
+    }
+
+    /// The eigenvectors to find.
+    fn wanted(&self) -> Range<usize> {
+        let (first, count) = self.options.vectors.unwrap_or((0, self.unpadded()));
+        first..first + count
     }
 
     /// The transpose of Z.
@@ -112,7 +119,8 @@ pub fn divide<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step 
             DType::F32 => f64::from(f32::EPSILON) / 2.0,
             _ => f64::EPSILON / 2.0,
         };
-        found.divided = Some(Arc::new(Divided::new(diagonal, below, worker.workers(), unit)));
+        let divided = Divided::new(diagonal, below, worker.workers(), unit);
+        found.divided = Some(Arc::new(divided.only(job.wanted())));
     }
     worker.barrier()?;
     let divided = job.found().divided.clone().expect("what the first worker has just made");
@@ -144,7 +152,8 @@ pub fn transform_back<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) 
     // The solver's own are those of which a function is made.
     let is_answer = job.options.routine.gives_eigenvectors();
     let conjugates = is_answer && !W::IS_RANK && job.options.storage.is_transpose();
-    let back = Back { sweeps: &sweeps, panels: &panels, phases: &phases, conjugates };
+    let wanted = job.wanted();
+    let back = Back { sweeps: &sweeps, panels: &panels, phases: &phases, conjugates, wanted };
     worker.transform_back(&back, &z, job.room_for_vectors(me))?;
     if W::IS_RANK {
         let answer = job.eigenvectors(worker);

@@ -47,6 +47,7 @@ pub fn plain(routine: &'static SolverRoutine, storage: Storage, lower: bool, rhs
         op: Op::None,
         norm: Norm::One,
         function: Function::Sqrt,
+        vectors: None,
         rhs,
         mapping: None,
         tile: None,

@@ -9,6 +9,8 @@
 //! - `trans` (0, 1, 2): solve with A, A^T, A^H.
 //! - `unit_diagonal` (0/1).
 //! - `norm` ("1", "inf", "fro"): the norm to find.
+//! - `first`, `vectors`: only so many eigenvectors, from the first one on, counted from 0. `vectors` 0:
+//!   all. Other columns of v have no meaning then.
 //! - `function` ("sqrt", "log", "exp", "inverse_sqrt", "inverse") of a Hermitian matrix.
 //! - `rhs`: "replicated": b is equal on all ranks; "columns": each rank has its own k columns.
 //! - `order` ("auto", "natural", "cyclic") of the columns during the work; a factor keeps it.
@@ -88,6 +90,8 @@ pub struct Options {
     pub op: Op,
     pub norm: Norm,
     pub function: Function,
+    /// The first of the eigenvectors to find, and their number; all without it.
+    pub vectors: Option<(usize, usize)>,
     pub rhs: Rhs,
     /// The requested mapping of columns to ranks, if any.
     pub mapping: Option<Mapping>,
@@ -214,6 +218,11 @@ impl SolverRoutine {
                 &[("1", Norm::One), ("inf", Norm::Infinity), ("fro", Norm::Frobenius)],
             )?,
             function: given.choice("function", &Function::ALL)?,
+            vectors: {
+                let first = given.count("first", i64::MAX, "a position from 0 on")?.unwrap_or(0);
+                let count = given.count("vectors", i64::MAX, "a number of eigenvectors, or 0")?;
+                count.map(|count| (first, count))
+            },
             rhs: given.choice("rhs", &distributions)?,
             mapping: given.choice("order", &mappings)?,
             tile: given.count("tile", 1 << 20, "a width from 1 to 1048576, or 0")?,
@@ -252,7 +261,19 @@ impl Options {
             turned: self.storage == Storage::Columns && !self.routine.takes_matrix(),
             is_transpose: self.storage.is_transpose(),
         };
-        expected.check(calls)
+        let problem = expected.check(calls)?;
+        let order = self.unpadded.unwrap_or(problem.n).min(problem.n);
+        match self.vectors {
+            Some((first, count)) if first.saturating_add(count) > order => {
+                Err(Error::invalid(format!(
+                    "meshsolve.{}: attribute `vectors`: expected at most the {} eigenvectors from {first} \
+                     on, got {count}",
+                    self.routine.name,
+                    order.saturating_sub(first)
+                )))
+            }
+            _ => Ok(problem),
+        }
     }
 
     pub(super) fn wrong_dtype(&self, dtype: DType) -> Error {

@@ -247,17 +247,19 @@ impl Stage {
 }
 
 impl Stage {
-    /// Operations, about, for A of m x n and k right-hand sides: reports of progress weigh stages by
-    /// them.
+    /// Operations, about, for A of m x n and k right-hand sides or wanted eigenvectors, of which 0 are
+    /// all: reports of progress weigh stages by them.
     fn work(self, m: usize, n: usize, k: usize) -> f64 {
         let [m, n, k] = [m, n, k].map(|extent| extent as f64);
         let (cube, least) = (n * n * n, m.min(n));
+        let vectors = if k > 0.0 { k } else { n };
         let qr = 4.0 * least * (m * n - least * ((m + n) / 2.0 - least / 3.0));
         match self {
             Stage::Potrf => cube / 3.0,
             Stage::Getrf | Stage::CholeskyInverse => 2.0 * cube / 3.0,
-            Stage::LuInverse | Stage::ToBand | Stage::Divide => 4.0 * cube / 3.0,
-            Stage::TransformBack => 4.0 * cube,
+            Stage::LuInverse | Stage::ToBand => 4.0 * cube / 3.0,
+            Stage::Divide => cube / 3.0 + n * n * vectors,
+            Stage::TransformBack => 4.0 * n * n * vectors,
             Stage::Assemble => cube,
             Stage::Geqrf | Stage::FormQ | Stage::FormRows | Stage::FormReflectors => qr,
             Stage::Triangle | Stage::LeastSquares | Stage::Reduce | Stage::ReduceRest => qr,
@@ -272,8 +274,8 @@ impl Stage {
 }
 
 /// Attributes that only some routines take. All routines take the others.
-pub const OWN_ATTRIBUTES: [&str; 7] =
-    ["rhs", "trans", "structure", "lower", "unit_diagonal", "norm", "function"];
+pub const OWN_ATTRIBUTES: [&str; 9] =
+    ["rhs", "trans", "structure", "lower", "unit_diagonal", "norm", "function", "first", "vectors"];
 
 /// A solver routine.
 #[derive(Debug)]
@@ -329,7 +331,7 @@ impl SolverRoutine {
         SolverRoutine { requires: &[Requirement::WholeRows, Requirement::TallShards], ..self }
     }
 
-    /// Its stages, as parts of the work for A of m x n and k right-hand sides.
+    /// Its stages, as parts of the work for A of m x n and k right-hand sides or wanted eigenvectors.
     pub fn tasks(&self, m: usize, n: usize, k: usize) -> impl Iterator<Item = (Stage, Task)> {
         let (run, routine) = (self.run, self.name);
         let all: f64 = run.iter().map(|stage| stage.work(m, n, k)).sum();

@@ -48,6 +48,8 @@ pub struct Back<'m, 'a, T> {
     pub phases: &'m [(f64, f64)],
     /// Whether the eigenvectors are conjugated after all else.
     pub conjugates: bool,
+    /// The columns of C. Others stay as they are.
+    pub wanted: Range<usize>,
 }
 
 /// One of so many workers.
@@ -115,8 +117,8 @@ impl<T: Scalar> Back<'_, '_, T> {
             let phases = (number == 0).then_some(self.phases);
             let conjugates = number == last && self.conjugates;
             let top = if phases.is_some() || conjugates { 0 } else { batch.top(n) };
-            let (which, most) =
-                (share(n, kernel.units.rows, place), at_a_time(kernel, n, place.workers));
+            let which = share(&self.wanted, kernel.units.rows, place);
+            let most = at_a_time(kernel, n, place.workers);
             for first in which.clone().step_by(most) {
                 // The next barrier would notice, but a batch takes seconds.
                 if is_stopped() {
@@ -138,8 +140,9 @@ impl<T: Scalar> Back<'_, '_, T> {
     }
 }
 
-/// A worker's eigenvectors, of n in units.
-fn share(n: usize, unit: usize, place: Place) -> Range<usize> {
-    let end = |worker: usize| (n.div_ceil(unit) * worker / place.workers * unit).min(n);
+/// A worker's eigenvectors of these, in units.
+fn share(of: &Range<usize>, unit: usize, place: Place) -> Range<usize> {
+    let (units, count) = (of.len().div_ceil(unit), of.len());
+    let end = |worker: usize| of.start + (units * worker / place.workers * unit).min(count);
     end(place.worker)..end(place.worker + 1)
 }

@@ -146,10 +146,22 @@ impl Merge {
             }
             targets.iter_mut().for_each(|column| *column = places[*column]);
         }
+        // Places of roots ascend, as roots do.
+        let chosen = match is_root {
+            true => {
+                let before = |end: usize| targets.partition_point(|&place| place < end);
+                before(divided.wanted.start)..before(divided.wanted.end)
+            }
+            false => 0..targets.len(),
+        };
         let update = Update {
             rotations: &self.deflated.rotations,
-            targets: &targets,
-            roots: Roots { origins: &self.origins, offsets: &self.offsets, scales: &scales },
+            targets: &targets[chosen.clone()],
+            roots: Roots {
+                origins: &self.origins[chosen.clone()],
+                offsets: &self.offsets[chosen.clone()],
+                scales: &scales[chosen],
+            },
             order: is_root.then_some(&order[..]),
             is_stopped,
         };

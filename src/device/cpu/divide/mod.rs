@@ -58,6 +58,8 @@ impl<V: Copy + Default> Exchange<V> {
 #[derive(Debug)]
 pub struct Divided {
     tree: Tree,
+    /// The columns of Z to find.
+    wanted: Range<usize>,
     unit_roundoff: f64,
     is_finite: bool,
     /// Of T, with entries of about 1, without the matrices of rank one.
@@ -114,6 +116,7 @@ impl Divided {
         }
         Divided {
             tree,
+            wanted: 0..n,
             unit_roundoff,
             is_finite,
             diagonal,
@@ -128,6 +131,12 @@ impl Divided {
             scales: Exchange::new(n),
             failed: AtomicUsize::new(0),
         }
+    }
+
+    /// The same for some columns of Z alone. Others have no meaning then. The last merge, which is
+    /// three quarters of the work, makes only these.
+    pub fn only(self, wanted: Range<usize>) -> Self {
+        Divided { wanted, ..self }
     }
 
     /// The order of T.

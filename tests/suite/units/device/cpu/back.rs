@@ -127,7 +127,13 @@ fn of_band<T: Scalar>(n: usize, b: usize) {
         chase::tridiagonal(band)
     };
     let rows = rows_of_vectors::<T>(&tridiagonal);
-    let back = Back { sweeps: &kept, panels: &[], phases: &tridiagonal.phases, conjugates: false };
+    let back = Back {
+        sweeps: &kept,
+        panels: &[],
+        phases: &tridiagonal.phases,
+        conjugates: false,
+        wanted: 0..n,
+    };
     let mut found = rows.clone();
     by_workers(&back, &mut found, n, 2);
     let errors_found = errors(&a, &found);
@@ -197,7 +203,13 @@ fn of_panels<T: Scalar>(n: usize, k: usize, first: usize, kernel: Kernel) {
     // Of a band of width 1 there are none.
     let sweeps = SweepReflectors::new(sweeps, n, 1);
     let phases = vec![(1.0, 0.0); n];
-    let back = Back { sweeps: &sweeps, panels: &[panel], phases: &phases, conjugates: false };
+    let back = Back {
+        sweeps: &sweeps,
+        panels: &[panel],
+        phases: &phases,
+        conjugates: false,
+        wanted: 0..n,
+    };
     alone(&back, kernel, &mut rows, n, 0);
     for (at, x) in rows.iter().enumerate() {
         let y = expected[(at / n, at % n)];

@@ -1,5 +1,6 @@
 //! Decompositions of tridiagonal matrices that are hard in some way.
 
+use std::ops::Range;
 use std::sync::Barrier;
 
 use faer::{MatMut, MatRef};
@@ -28,8 +29,18 @@ fn u<R: Scalar>() -> f64 {
 
 /// Decomposes with so many threads, each of which has its rows in two pieces.
 fn run<R: Scalar>(t: &Matrix, workers: usize, units: Option<Units>) -> Found<R> {
+    run_for(t, workers, units, 0..t.diagonal.len())
+}
+
+/// The same for some columns of Z.
+fn run_for<R: Scalar>(
+    t: &Matrix,
+    workers: usize,
+    units: Option<Units>,
+    wanted: Range<usize>,
+) -> Found<R> {
     let n = t.diagonal.len();
-    let divided = Divided::new(t.diagonal.clone(), t.below.clone(), workers, u::<R>());
+    let divided = Divided::new(t.diagonal.clone(), t.below.clone(), workers, u::<R>()).only(wanted);
     let (stride, barrier) = (n + 3, Barrier::new(workers));
     let mut memory = vec![R::NAN; stride * n];
     let mut rest = &mut memory[..];
@@ -184,6 +195,28 @@ fn reruns_have_the_same_bits() {
     let t = normal(300, 5);
     let run = || run::<f64>(&t, 2, Units::of::<f64>());
     assert!(same(&run(), &run()));
+}
+
+/// Some columns of Z have the bits that they have among all. The roots of others are not multiplied:
+/// these columns keep what they had before the last merge.
+#[test]
+fn finds_some_columns() {
+    for n in [1, 20, 33, 200, 385] {
+        for t in [mixed(n, 3), toeplitz(n)] {
+            let all = run::<f64>(&t, 2, Units::of::<f64>());
+            for wanted in [0..1, n / 2..n.div_ceil(2) + n / 8, n - 1..n, 0..n] {
+                let some = run_for::<f64>(&t, 3, Units::of::<f64>(), wanted.clone());
+                assert_eq!(some.values, all.values, "{n} {wanted:?}");
+                let differ = |&j: &usize| (0..n).any(|i| some.z[i * n + j] != all.z[i * n + j]);
+                assert!(!wanted.clone().any(|j| differ(&j)), "{n} {wanted:?}");
+                let others = (0..n).filter(|j| !wanted.contains(j)).filter(differ).count();
+                assert!(
+                    n <= 32 || wanted.len() > n / 2 || others > n / 4,
+                    "{n} {wanted:?}: {others}"
+                );
+            }
+        }
+    }
 }
 
 #[test]
