@@ -158,17 +158,24 @@ def _of_eigenproblem(name: str, parts: int, m: int, n: int, devices: int) -> Ite
 
 
 def of_subset(count: int, m: int, n: int, devices: int) -> Iterator[Contender]:
-    """meshsolve's and SciPy's first eigenvectors, by turns with all of meshsolve's."""
+    """The first eigenvectors by meshsolve and SciPy, all eigenvalues, and all eigenvectors."""
     a = _hermitian("eigh", m, n)
     mesh = jax.make_mesh((devices,), ("x",), axis_types=(AxisType.Auto,))
     shards = (jax.device_put(a, NamedSharding(mesh, PartitionSpec("x", None))),)
     some = {"subset_by_index": (0, count - 1)}
-    own = functools.partial(ms.eigh, **some)
-    scipys = lambda: scipy.linalg.eigh(a, driver="evr", **some)  # noqa: E731
-    yield Contender(f"meshsolve, lowest {count}", *_compiled(own, shards, a.nbytes, devices))
+
+    def own(what: str, function, parts: int = 1) -> Contender:
+        run, share = _compiled(function, shards, a.nbytes, devices)
+        jax.block_until_ready(run())
+        return Contender(what, run, share + ms.last_call()["scratch_bytes"] / a.nbytes, parts)
+
+    def scipys():
+        return scipy.linalg.eigh(a, driver="evr", **some)
+
+    yield own(f"meshsolve, lowest {count}", functools.partial(ms.eigh, **some))
     yield Contender(f"SciPy evr, lowest {count}", scipys)
-    values = lambda a: ms.eigh(a)[0][:count]  # noqa: E731
-    yield Contender("meshsolve", *_compiled(values, shards, a.nbytes, devices), 4)
+    yield own("meshsolve values", ms.eigvalsh)
+    yield own("meshsolve", ms.eigh, 4)
 
 
 def of_bands(name: str, widths: list[int], m: int, n: int, devices: int) -> Iterator[Contender]:

@@ -132,6 +132,11 @@ mod ranks_that_share_a_device {
     crate::routines::every_routine!(crate::solve::ONE_DEVICE; f64 f64, c64 faer::c32);
 }
 
+#[test]
+fn other_eigenvectors_are_not_found() {
+    crate::routines::eigenvectors::some_eigenvectors_alone::<f64>(THREE_DEVICES);
+}
+
 /// A system of order 12 on three ranks by rows: the operands of a rank's call.
 pub struct System {
     a: Vec<Vec<f64>>,

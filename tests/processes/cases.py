@@ -150,7 +150,9 @@ def eigen(dtype, storage):
         assert np.abs(v.conj().T @ v - np.eye(n)).max() < 10 * n * real
         assert found.eigenvectors.sharding.is_equivalent_to(given.sharding, 2)
         part = ms.eigh(given, lower=lower, subset_by_index=(1, 3))
+        some = whole(part.eigenvectors)
         assert np.abs(whole(part.eigenvalues) - expected[1:4]).max() < 10 * n * real * size
+        assert np.abs(a @ some - some * w[1:4]).max() < 10 * n * real * size
         b = matrix(n, dtype, "pos")
         w, v = map(whole, ms.eigh(put(mesh, a, *SPECS[storage]), put(mesh, b, *SPECS[storage])))
         bound = 100 * n * real * np.linalg.cond(b.astype(np.complex128))

@@ -49,6 +49,18 @@ def test_pairs(storage, dtype, axes, kind, lower):
         np.testing.assert_allclose(found.eigenvalues, expected, rtol=0, atol=bar)
     part = ms.eigh(*given, type=kind, lower=lower, subset_by_index=(2, 4))
     np.testing.assert_array_equal(part.eigenvalues, ms.eigh(*given, type=kind, lower=lower)[0][2:5])
+    assert_pair(part, a, b, kind)
+
+
+@pytest.mark.parametrize("kind", [1, 2, 3])
+def test_some_eigenvectors_of_larger_pairs(kind):
+    """From order 33 on others are not found."""
+    a, x = hermitian(72, np.complex128), hermitian(72, np.complex128)[::-1]
+    b = x @ x.conj().T + 72 * np.eye(72)
+    part = ms.eigh(a, b, type=kind, subset_by_index=(30, 40), mesh=mesh_of(ORDER))
+    assert_pair(part, a, b, kind)
+    expected = scipy.linalg.eigh(a, b, type=kind, eigvals_only=True, subset_by_index=(30, 40))
+    np.testing.assert_allclose(part.eigenvalues, expected, rtol=1e-10)
 
 
 def test_pairs_on_a_mesh_that_does_not_divide_them():

@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::common::case::{Case, Place, call, cases};
 use crate::common::{at as array, buffer, int_scalar, random, unit};
 use faer::{Mat, c64};
+use meshsolve::device::cpu::product::Units;
 use meshsolve::layout::Storage;
 use meshsolve::scalar::{DType, Scalar};
 
@@ -115,10 +116,20 @@ pub fn eigenvectors_in_every_storage<T: Scalar>(at: Place) {
     }
 }
 
-/// Some eigenvectors have the bits that they have among all, also in a padded matrix, and others are
-/// not found.
+/// Some eigenvectors have the bits that they have among all, also in a padded matrix.
 pub fn some_eigenvectors<T: Scalar>(at: Place) {
+    expect_some::<T>(at, false);
+}
+
+/// The same, where others are not found. Engines find all.
+pub fn some_eigenvectors_alone<T: Scalar>(at: Place) {
+    expect_some::<T>(at, true);
+}
+
+fn expect_some<T: Scalar>(at: Place, alone: bool) {
     let n = if at.is_some() { 48 } else { 240 };
+    // Products of faer have other bits for other shapes.
+    let most = if Units::of::<T>().is_some() { 0.0 } else { 100.0 * n as f64 * unit::<T>() };
     for (index, storage) in Storage::ALL.into_iter().enumerate() {
         let (lower, ranks) = (index % 2 == 0, index + 1);
         let case = Case { n, ranks, storage, lower, trans: 0, order: "auto", at };
@@ -128,12 +139,12 @@ pub fn some_eigenvectors<T: Scalar>(at: Place) {
             for wanted in [0..1, 7..40, order - 1..order] {
                 let what = format!("{} {case:?} {order} {wanted:?}", T::DTYPE.name());
                 let some = answer_for(case, 0, order, &a, wanted.clone());
-                let differs = |j: usize| (0..n).any(|i| some.v[(i, j)] != all.v[(i, j)]);
+                let differs =
+                    |j: usize| (0..n).any(|i| (some.v[(i, j)] - all.v[(i, j)]).modulus() > most);
                 assert_eq!(some.values[..order], all.values[..order], "{what}");
                 assert!(some.info == 0 && !wanted.clone().any(differs), "{what}");
                 let others = (0..order).filter(|&j| !wanted.contains(&j)).filter(|&j| differs(j));
-                // An engine finds all.
-                assert!(at.is_some() || 2 * others.count() > order - wanted.len(), "{what}");
+                assert!(!alone || 2 * others.count() > order - wanted.len(), "{what}");
             }
         }
     }

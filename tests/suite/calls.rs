@@ -292,6 +292,11 @@ fn eigenvectors_that_a_does_not_have_are_refused() {
         message(map.clone().int("first", 2).int("vectors", 4)),
         "meshsolve.eigenvectors: attribute `vectors`: expected at most the 3 eigenvectors from 2 on, got 4"
     );
+    let first = CallSite::new(&map.clone().int("first", 2)).err().unwrap().message;
+    assert_eq!(
+        first,
+        "meshsolve.eigenvectors: attribute `first`: expected 0 without the attribute `vectors`, got 2"
+    );
     let text = message(map.int("first", i64::MAX).int("vectors", i64::MAX));
     assert!(
         text.contains("expected at most the 0 eigenvectors from 9223372036854775807 on"),

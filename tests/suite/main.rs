@@ -42,4 +42,9 @@ mod update;
 /// The solvers' routines on CPU devices, as call sites without XLA.
 mod on_cpu_devices {
     crate::routines::every_routine!(None);
+
+    #[test]
+    fn other_eigenvectors_are_not_found() {
+        crate::routines::eigenvectors::some_eigenvectors_alone::<f64>(None);
+    }
 }

@@ -139,7 +139,7 @@ def eigh(
       type: the problem of a pair: 1 for A V = B V diag(w), 2 for A B V = V diag(w), 3 for
         B A V = V diag(w). V^H B V = I, and of type 3 V^H B^-1 V = I.
       subset_by_index: (first, last), both counted from 0: only these eigenvalues and eigenvectors.
-        Others are not computed, but for derivatives, and by other engines.
+        Derivatives and other engines compute all. Each pair compiles a program of its own.
       degenerate: "nan": derivatives of eigenvectors are NaN if two eigenvalues are equal. "zero":
         such pairs give nothing to the first derivative. That is right for functions of projectors
         on the whole space of equal eigenvalues, and wrong for others, such as V f(w) V^H. Second

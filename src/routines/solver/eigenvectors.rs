@@ -153,12 +153,18 @@ pub fn transform_back<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) 
     let is_answer = job.options.routine.gives_eigenvectors();
     let conjugates = is_answer && !W::IS_RANK && job.options.storage.is_transpose();
     let wanted = job.wanted();
-    let back = Back { sweeps: &sweeps, panels: &panels, phases: &phases, conjugates, wanted };
+    let back = Back {
+        sweeps: &sweeps,
+        panels: &panels,
+        phases: &phases,
+        conjugates,
+        wanted: wanted.clone(),
+    };
     worker.transform_back(&back, &z, job.room_for_vectors(me))?;
     if W::IS_RANK {
         let answer = job.eigenvectors(worker);
         fetch_columns(worker, &z, &answer, job.unpadded())?;
-        apply_panels(worker, &leading, &scratch, &answer)?;
+        apply_panels(worker, &leading, &scratch, &answer, &wanted)?;
     }
     Ok(())
 }

@@ -221,6 +221,10 @@ impl SolverRoutine {
             vectors: {
                 let first = given.count("first", i64::MAX, "a position from 0 on")?.unwrap_or(0);
                 let count = given.count("vectors", i64::MAX, "a number of eigenvectors, or 0")?;
+                if first > 0 && count.is_none() {
+                    let expected = "0 without the attribute `vectors`";
+                    return Err(given.wrong("first", expected, first));
+                }
                 count.map(|count| (first, count))
             },
             rhs: given.choice("rhs", &distributions)?,

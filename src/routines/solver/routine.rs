@@ -247,12 +247,11 @@ impl Stage {
 }
 
 impl Stage {
-    /// Operations, about, for A of m x n and k right-hand sides or wanted eigenvectors, of which 0 are
-    /// all: reports of progress weigh stages by them.
-    fn work(self, m: usize, n: usize, k: usize) -> f64 {
-        let [m, n, k] = [m, n, k].map(|extent| extent as f64);
+    /// Operations, about, for A of m x n, k right-hand sides, and so many eigenvectors: reports of
+    /// progress weigh stages by them.
+    fn work(self, [m, n, k, vectors]: [usize; 4]) -> f64 {
+        let [m, n, k, vectors] = [m, n, k, vectors].map(|extent| extent as f64);
         let (cube, least) = (n * n * n, m.min(n));
-        let vectors = if k > 0.0 { k } else { n };
         let qr = 4.0 * least * (m * n - least * ((m + n) / 2.0 - least / 3.0));
         match self {
             Stage::Potrf => cube / 3.0,
@@ -331,13 +330,13 @@ impl SolverRoutine {
         SolverRoutine { requires: &[Requirement::WholeRows, Requirement::TallShards], ..self }
     }
 
-    /// Its stages, as parts of the work for A of m x n and k right-hand sides or wanted eigenvectors.
-    pub fn tasks(&self, m: usize, n: usize, k: usize) -> impl Iterator<Item = (Stage, Task)> {
-        let (run, routine) = (self.run, self.name);
-        let all: f64 = run.iter().map(|stage| stage.work(m, n, k)).sum();
+    /// Its stages, as parts of the work for A of m x n, k right-hand sides, and so many eigenvectors.
+    pub fn tasks(&self, extents: [usize; 4]) -> impl Iterator<Item = (Stage, Task)> {
+        let (run, routine, n) = (self.run, self.name, extents[1]);
+        let all: f64 = run.iter().map(|stage| stage.work(extents)).sum();
         let mut before = 0.0;
         run.iter().map(move |&stage| {
-            let part = stage.work(m, n, k) / all.max(1.0);
+            let part = stage.work(extents) / all.max(1.0);
             let task = Task { routine, n, stage: stage.name(), before, part };
             before += part;
             (stage, task)

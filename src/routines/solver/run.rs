@@ -26,8 +26,8 @@ impl<T: Scalar> Solver<T> {
         self.start_results(worker)?;
         let mut scale = None;
         let (m, n) = self.shape_of_a();
-        let k = self.options.vectors.map_or(self.problem.rhs, |(_, count)| count);
-        for (stage, task) in self.options.routine.tasks(m, n, k) {
+        let vectors = self.options.vectors.map_or(n, |(_, count)| count);
+        for (stage, task) in self.options.routine.tasks([m, n, self.problem.rhs, vectors]) {
             worker.begins(task);
             engine.perform(stage, self, worker, &mut scale)?;
             time = self.lap(worker, stage.name(), time);

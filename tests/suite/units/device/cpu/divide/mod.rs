@@ -197,23 +197,26 @@ fn reruns_have_the_same_bits() {
     assert!(same(&run(), &run()));
 }
 
-/// Some columns of Z have the bits that they have among all. The roots of others are not multiplied:
-/// these columns keep what they had before the last merge.
+/// Some columns of Z have the bits that they have among all. Others keep what they had before the
+/// last merge.
 #[test]
 fn finds_some_columns() {
+    let units = Units::of::<f64>();
+    // Products of faer have other bits for other shapes.
+    let most = if units.is_some() { 0.0 } else { 1e-13 };
     for n in [1, 20, 33, 200, 385] {
         for t in [mixed(n, 3), toeplitz(n)] {
-            let all = run::<f64>(&t, 2, Units::of::<f64>());
+            let all = run::<f64>(&t, 2, units);
             for wanted in [0..1, n / 2..n.div_ceil(2) + n / 8, n - 1..n, 0..n] {
-                let some = run_for::<f64>(&t, 3, Units::of::<f64>(), wanted.clone());
+                let some = run_for::<f64>(&t, 3, units, wanted.clone());
                 assert_eq!(some.values, all.values, "{n} {wanted:?}");
-                let differ = |&j: &usize| (0..n).any(|i| some.z[i * n + j] != all.z[i * n + j]);
-                assert!(!wanted.clone().any(|j| differ(&j)), "{n} {wanted:?}");
-                let others = (0..n).filter(|j| !wanted.contains(j)).filter(differ).count();
-                assert!(
-                    n <= 32 || wanted.len() > n / 2 || others > n / 4,
-                    "{n} {wanted:?}: {others}"
-                );
+                let differs = |&j: &usize| {
+                    (0..n).any(|i| (some.z[i * n + j] - all.z[i * n + j]).abs() > most)
+                };
+                assert!(!wanted.clone().any(|j| differs(&j)), "{n} {wanted:?}");
+                let others = (0..n).filter(|j| !wanted.contains(j)).filter(differs).count();
+                let has_merges = n > 32 && wanted.len() < n / 2;
+                assert!(!has_merges || others > n / 4, "{n} {wanted:?}: {others}");
             }
         }
     }
