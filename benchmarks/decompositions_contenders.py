@@ -63,6 +63,13 @@ def _compiled(function, arrays, size: int, devices: int):
     return lambda: program(*arrays), share
 
 
+def _with_scratch(function, arrays, size: int, devices: int):
+    """The same as ``_compiled``, with meshsolve's scratch."""
+    run, share = _compiled(function, arrays, size, devices)
+    jax.block_until_ready(run())
+    return run, share + ms.last_call()["scratch_bytes"] / size
+
+
 def of_least_squares(m: int, n: int, devices: int) -> Iterator[Contender]:
     """The contenders for x."""
     side = np.random.default_rng(3)
@@ -141,10 +148,7 @@ def _of_eigenproblem(name: str, parts: int, m: int, n: int, devices: int) -> Ite
     shards = (jax.device_put(a, NamedSharding(mesh, PartitionSpec("x", None))),)
     one = (jax.device_put(a, jax.devices()[0]),)
     own, theirs, scipys = (getattr(at, name) for at in (ms, jnp.linalg, scipy.linalg))
-    run, share = _compiled(own, shards, a.nbytes, devices)
-    jax.block_until_ready(run())
-    share += ms.last_call()["scratch_bytes"] / a.nbytes
-    yield Contender("meshsolve", run, share, parts)
+    yield Contender("meshsolve", *_with_scratch(own, shards, a.nbytes, devices), parts)
     yield Contender("jnp", *_compiled(theirs, shards, a.nbytes, devices), parts)
     yield Contender("jnp, one device", *_compiled(theirs, one, a.nbytes, 1), parts)
     for driver in ("evr", "evd"):
@@ -165,9 +169,7 @@ def of_subset(count: int, m: int, n: int, devices: int) -> Iterator[Contender]:
     some = {"subset_by_index": (0, count - 1)}
 
     def own(what: str, function, parts: int = 1) -> Contender:
-        run, share = _compiled(function, shards, a.nbytes, devices)
-        jax.block_until_ready(run())
-        return Contender(what, run, share + ms.last_call()["scratch_bytes"] / a.nbytes, parts)
+        return Contender(what, *_with_scratch(function, shards, a.nbytes, devices), parts)
 
     def scipys():
         return scipy.linalg.eigh(a, driver="evr", **some)

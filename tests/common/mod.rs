@@ -243,16 +243,27 @@ pub fn run_diagnose(site: &CallSite, run: i64, ranks: &[usize]) -> Vec<(usize, R
     collect(&from, ranks.len())
 }
 
+/// Calls a generic check with each scalar type.
+#[allow(unused_macros)] // each test file uses a part
+macro_rules! every_scalar {
+    ($check:ident) => {
+        $check::<f32>();
+        $check::<f64>();
+        $check::<faer::c32>();
+        $check::<faer::c64>();
+    };
+}
+#[allow(unused_imports)] // each test file uses a part
+pub(crate) use every_scalar;
+
 /// A test for each function, with every element type.
 #[allow(unused_macros)] // each test file uses a part
 macro_rules! for_all_scalars {
     ($($function:ident)*) => {mod scalars {$(
         #[test]
         fn $function() {
-            super::$function::<f32>();
-            super::$function::<f64>();
-            super::$function::<faer::c32>();
-            super::$function::<faer::c64>();
+            use super::$function as check;
+            $crate::common::every_scalar!(check);
         }
     )*}};
 }

@@ -127,7 +127,7 @@ pub fn some_eigenvectors_alone<T: Scalar>(at: Place) {
 }
 
 fn expect_some<T: Scalar>(at: Place, alone: bool) {
-    let n = if at.is_some() { 48 } else { 240 };
+    let n = if at.is_some() { 48 } else { 144 };
     // Products of faer have other bits for other shapes.
     let most = if Units::of::<T>().is_some() { 0.0 } else { 100.0 * n as f64 * unit::<T>() };
     for (index, storage) in Storage::ALL.into_iter().enumerate() {

@@ -6,14 +6,3 @@ mod matrix;
 mod processes;
 mod routines;
 mod transpose;
-
-/// Calls a generic check with each scalar type.
-macro_rules! every_scalar {
-    ($check:ident) => {
-        $check::<f32>();
-        $check::<f64>();
-        $check::<faer::c32>();
-        $check::<faer::c64>();
-    };
-}
-pub(crate) use every_scalar;

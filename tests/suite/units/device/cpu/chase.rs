@@ -113,7 +113,7 @@ fn bands<T: Scalar>() {
 
 #[test]
 fn bands_become_tridiagonal_with_the_same_eigenvalues() {
-    crate::units::every_scalar!(bands);
+    crate::common::every_scalar!(bands);
 }
 
 /// What a step makes of blocks of order k, and of so many rows below, with the processor's vectors or
@@ -153,5 +153,5 @@ fn portable<T: Scalar>() {
 
 #[test]
 fn portable_vectors_do_the_same() {
-    crate::units::every_scalar!(portable);
+    crate::common::every_scalar!(portable);
 }

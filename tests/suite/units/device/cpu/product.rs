@@ -131,7 +131,7 @@ fn check_columns<T: Scalar>() {
 
 #[test]
 fn columns_that_are_not_packed_are_multiplied() {
-    crate::units::every_scalar!(check_columns);
+    crate::common::every_scalar!(check_columns);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -146,7 +146,7 @@ fn is_avx2_there() -> bool {
 
 #[test]
 fn the_kernel_of_this_processor_multiplies() {
-    crate::units::every_scalar!(check_kernel);
+    crate::common::every_scalar!(check_kernel);
 }
 
 /// A kernel of AVX2 on a processor with AVX-512, and each of them as plain code.
@@ -172,7 +172,7 @@ fn units_of<T: Scalar>(shape: Shape) -> Units {
 
 #[test]
 fn kernels_of_both_shapes_multiply() {
-    crate::units::every_scalar!(check_emulated);
+    crate::common::every_scalar!(check_emulated);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn check_gemm<T: Scalar>() {
 
 #[test]
 fn products_by_rows_and_by_columns() {
-    crate::units::every_scalar!(check_gemm);
+    crate::common::every_scalar!(check_gemm);
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn check_solves<T: Scalar>() {
 
 #[test]
 fn kernels_of_both_shapes_solve() {
-    crate::units::every_scalar!(check_solves);
+    crate::common::every_scalar!(check_solves);
 }
 
 #[test]
@@ -369,5 +369,5 @@ fn check_dots<T: Scalar>() {
 
 #[test]
 fn few_columns_are_multiplied_by_dot_products() {
-    crate::units::every_scalar!(check_dots);
+    crate::common::every_scalar!(check_dots);
 }

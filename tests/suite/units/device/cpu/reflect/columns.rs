@@ -26,5 +26,5 @@ fn passes<T: Scalar>() {
 
 #[test]
 fn passes_with_vectors_are_the_plain_ones() {
-    crate::units::every_scalar!(passes);
+    crate::common::every_scalar!(passes);
 }

@@ -93,7 +93,7 @@ fn kinds<T: Scalar>() {
 
 #[test]
 fn reduced_rows_have_the_products_of_all_rows() {
-    crate::units::every_scalar!(kinds);
+    crate::common::every_scalar!(kinds);
 }
 
 /// Columns whose squares would over- or underflow, alone and among others.
