@@ -87,6 +87,9 @@ QUIETLY = @mkdir -p build; log=build/$(subst /,-,$@).log; begin=$$(date +%s); \
 	if { $(3); } > $$log 2>&1; \
 	then echo "$(if $(filter build,$(1)),built,$(1)ed) $(2) in $$(($$(date +%s) - begin)) s"; rm $$log; \
 	else code=$$?; echo "could not $(1) $(2):" >&2; cat $$log >&2; exit $$code; fi
+EMULATED := cargo test --release --locked --quiet --test kernels -- --test-threads 1
+# Half of their time.
+HALF := solve::ranks_that solve::ranks_on_three_devices::f32 solve::ranks_on_three_devices::c128
 # The oldest JAX runs every fifth case of a test; `make test-slow` runs all.
 EVERY := 5
 # The variable hides an advertisement.
@@ -106,14 +109,14 @@ demo-processes: build/ready.stamp
 
 test: test-rust test-kernels test-python test-oldest
 
-# The emulated driver works by one thread at a time. So a second process runs part of its tests,
-# then the model checks.
+# Tests on emulated devices wait for the driver, which works by one thread at a time. So two processes
+# run them, each with one thread. The model checks follow in one of them.
 test-rust: $(OLDEST)/ready.stamp
 	cargo test --release --locked --quiet --no-run --tests
-	(cargo test --release --locked --quiet --test kernels -- solve:: && \
-		cargo test --release --quiet --manifest-path $(LOOM)) & part=$$!; \
-	cargo test --release --locked --quiet --tests -- --skip solve::; \
+	$(EMULATED) $(HALF) & part=$$!; \
+	$(EMULATED) $(addprefix --skip ,$(HALF)) && cargo test --release --quiet --manifest-path $(LOOM); \
 	rest=$$?; wait $$part && exit $$rest
+	cargo test --release --locked --quiet --test suite --test alone
 	cargo test --release --locked --quiet --doc
 
 test-kernels: build/cuda.stamp $(NATIVE)

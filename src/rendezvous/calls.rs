@@ -5,8 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::collect::{Complete, Key, Rendezvous, Waiter};
+use super::collect::{Complete, Rendezvous, Waiter};
 use super::outcome::{Reply, answer_all, conduct};
+use super::runs::Key;
+use super::watchdog;
 use crate::call::{Call, Job};
 use crate::error::{Error, Result};
 use crate::settings;
@@ -38,9 +40,16 @@ impl Calls {
         Calls { rendezvous: Rendezvous::new(routine, world, Some(settings::timeout)), prepare }
     }
 
-    /// Takes one device's part of a launch. It returns at once; `arrival.reply` gets the outcome.
+    /// Takes one device's part of a launch. It returns at once; `arrival.reply` gets the outcome. A
+    /// failure ends all calls of the run that wait for devices.
     pub fn arrive(&self, key: Key, Arrival { call, reply }: Arrival) {
         let place = (call.rank, call.device);
+        let reply = Box::new(move |outcome: Result<()>| {
+            if let Err(error) = &outcome {
+                watchdog::end(key.0, error);
+            }
+            reply(outcome);
+        });
         if let Some(complete) = self.rendezvous.arrive(key, place, call, reply) {
             self.start(complete);
         }

@@ -1,17 +1,13 @@
 //! Ranks arrive with parcels; the last one gets them all. README.md has the contract.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use super::runs::{Failures, Key};
 use super::{messages, watchdog};
 use crate::error::{Error, Result};
-
-/// The failed runs that are remembered for late ranks.
-const REMEMBERED: usize = 16;
-
-/// (run id, group)
-pub type Key = (i64, i64);
 
 /// What a rank waits with for the outcome.
 pub trait Waiter: Send + Sized + 'static {
@@ -30,7 +26,7 @@ pub struct Rendezvous<V, W> {
 struct State<V, W> {
     /// Those that still wait for ranks.
     open: HashMap<Key, Open<V, W>>,
-    failed: VecDeque<(i64, Error)>,
+    failed: Failures,
 }
 
 struct Open<V, W> {
@@ -58,7 +54,7 @@ impl<V: Send + 'static, W: Waiter> Rendezvous<V, W> {
     /// `routine` is the name in messages, `world` the number of devices on the mesh axis. Ranks must
     /// arrive within the time that `limit` gives, if there is one.
     pub fn new(routine: &'static str, world: usize, limit: Option<fn() -> Duration>) -> Arc<Self> {
-        let state = State { open: HashMap::new(), failed: VecDeque::new() };
+        let state = State { open: HashMap::new(), failed: Failures::new() };
         Arc::new(Rendezvous { routine, world, limit, state: Mutex::new(state) })
     }
 
@@ -77,19 +73,19 @@ impl<V: Send + 'static, W: Waiter> Rendezvous<V, W> {
     ) -> Option<Complete<V, W>> {
         let (name, world) = (self.routine, self.world);
         let mut state = self.state();
-        if let Err(error) = state.failure(key.0) {
-            drop(state);
-            W::refuse(vec![waiter], error);
-            return None;
-        }
-        let open = state.open.entry(key).or_insert_with(|| {
-            let since = Instant::now();
-            let watched = self.limit.filter(|_| world > 1).map(|limit| {
-                let this = Arc::downgrade(self) as Weak<dyn watchdog::Expires>;
-                watchdog::watch(since + limit(), this, key)
-            });
-            Open { since, ticket: watched, parts: (0..world).map(|_| None).collect() }
+        let State { open, failed } = &mut *state;
+        let open = failed.of(key.0).and_then(|()| match open.entry(key) {
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
+            Entry::Vacant(entry) => Ok(entry.insert(self.open(key)?)),
         });
+        let open = match open {
+            Ok(open) => open,
+            Err(error) => {
+                drop(state);
+                W::refuse(vec![waiter], error);
+                return None;
+            }
+        };
         let objection = match open.parts.get(rank) {
             None => Some(messages::out_of_range(name, world, rank, device)),
             Some(Some(other)) => {
@@ -116,6 +112,18 @@ impl<V: Send + 'static, W: Waiter> Rendezvous<V, W> {
         Some(Complete { since, parcels, waiters })
     }
 
+    /// The first rank has come. An error if another call of its run has failed.
+    fn open(self: &Arc<Self>, key: Key) -> Result<Open<V, W>> {
+        let since = Instant::now();
+        let limit = self.limit.filter(|_| self.world > 1);
+        let watched = limit.map(|limit| {
+            let this = Arc::downgrade(self) as Weak<dyn watchdog::Ends>;
+            watchdog::watch(since + limit(), this, key)
+        });
+        let parts = (0..self.world).map(|_| None).collect();
+        Ok(Open { since, ticket: watched.transpose()?, parts })
+    }
+
     /// Makes the first failure of a run that of all waiting or later ranks, and returns it.
     pub fn fail(&self, run: i64, error: Error) -> Error {
         let (first, waiters) = self.state().fail(run, error);
@@ -125,22 +133,17 @@ impl<V: Send + 'static, W: Waiter> Rendezvous<V, W> {
 
     /// An error if a rank of the run has failed.
     pub fn failure(&self, run: i64) -> Result<()> {
-        self.state().failure(run)
+        self.state().failed.of(run)
     }
 }
 
 impl<V, W> State<V, W> {
-    fn failure(&self, run: i64) -> Result<()> {
-        self.failed.iter().find(|(failed, _)| *failed == run).map_or(Ok(()), |f| Err(f.1.clone()))
-    }
-
     /// Keeps the first failure of a run. Returns it, and the waiters of the run.
     fn fail(&mut self, run: i64, error: Error) -> (Error, Vec<W>) {
-        if let Err(first) = self.failure(run) {
+        if let Err(first) = self.failed.of(run) {
             return (first, Vec::new());
         }
-        self.failed.truncate(REMEMBERED - 1);
-        self.failed.push_front((run, error.clone()));
+        self.failed.keep(run, &error);
         let keys: Vec<Key> = self.open.keys().copied().filter(|key| key.0 == run).collect();
         let ended: Vec<_> = keys.iter().filter_map(|key| self.open.remove(key)).collect();
         ended.iter().filter_map(|open| open.ticket).for_each(watchdog::forget);
@@ -149,7 +152,7 @@ impl<V, W> State<V, W> {
     }
 }
 
-impl<V: Send + 'static, W: Waiter> watchdog::Expires for Rendezvous<V, W> {
+impl<V: Send + 'static, W: Waiter> watchdog::Ends for Rendezvous<V, W> {
     /// Fails the rendezvous `key` if it still waits for a rank. `ticket` distinguishes it from a
     /// later rendezvous with the same key.
     fn expire(&self, key: Key, ticket: watchdog::Ticket) {
@@ -161,5 +164,9 @@ impl<V: Send + 'static, W: Waiter> watchdog::Expires for Rendezvous<V, W> {
         let (error, waiters) = state.fail(key.0, error);
         drop(state);
         W::refuse(waiters, error);
+    }
+
+    fn fail(&self, run: i64, error: Error) {
+        Rendezvous::fail(self, run, error);
     }
 }

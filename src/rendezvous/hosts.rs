@@ -5,7 +5,8 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex};
 
-use super::collect::{Complete, Key, Rendezvous, Waiter};
+use super::collect::{Complete, Rendezvous, Waiter};
+use super::runs::Key;
 use crate::error::{Error, Result};
 
 /// A parcel, or what is made of all. Their types are the routine's; a call site has one routine.

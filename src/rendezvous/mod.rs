@@ -6,9 +6,11 @@ mod collect;
 mod hosts;
 mod messages;
 mod outcome;
+mod runs;
 mod watchdog;
 
 pub use calls::{Arrival, Calls};
-pub use collect::{Key, Rendezvous, Waiter};
+pub use collect::{Rendezvous, Waiter};
 pub use hosts::Hosts;
 pub use outcome::{CLOSED, Reply, answer_all, cancel, close};
+pub use runs::Key;

@@ -46,10 +46,9 @@ impl Case {
     /// (address, row, column) of every element of a shard.
     fn places(&self) -> impl Iterator<Item = (usize, usize, usize)> {
         let shard = self.storage.1.shard((self.n, self.n / self.ranks));
-        (0..shard.size()).map(move |l| {
-            let coordinate = shard.coordinate(l).flat();
-            (shard.index(l), coordinate[0], coordinate[1])
-        })
+        let (rows, strides) = (shard.shape().flat()[0], shard.stride().flat());
+        let place = move |i, j| (i * strides[0] + j * strides[1], i, j);
+        (0..shard.size()).map(move |l| place(l % rows, l / rows))
     }
 
     pub fn shards<T: Scalar>(&self, a: &Mat<T>) -> Vec<Vec<T>> {

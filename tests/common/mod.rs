@@ -10,6 +10,7 @@ pub mod norms;
 pub mod workers;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -75,6 +76,12 @@ pub type Outcomes = Receiver<(usize, Result<()>)>;
 
 pub fn outcomes() -> (Sender<(usize, Result<()>)>, Outcomes) {
     channel()
+}
+
+/// A run id that no other test has: a failure ends the calls of its run at all call sites.
+pub fn launch() -> i64 {
+    static LAUNCHES: AtomicI64 = AtomicI64::new(1 << 32);
+    LAUNCHES.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Lets device `call.device` arrive; `to` gets its outcome.

@@ -9,7 +9,7 @@ use meshsolve::error::Kind;
 use meshsolve::sites::{CallSite, CudaSite};
 
 use crate::common::case::Place;
-use crate::common::{Map, at};
+use crate::common::{Map, at, launch};
 use crate::gpu::{devices, fail};
 use crate::solve::{System, on_streams, run, run_after, streams};
 
@@ -36,12 +36,22 @@ const ENGINE: Place = Some(by_the_engine);
 const ONE_DEVICE: Place = Some(on_one_device);
 
 mod on_three_devices {
-    crate::routines::every_routine!(crate::engine::ENGINE; f64 f64, c64 faer::c32);
+    crate::routines::every_routine!(crate::engine::ENGINE; f64 f64);
 }
 
-mod on_one_that_is_named_several_times {
-    crate::routines::every_routine!(crate::engine::ONE_DEVICE; f32 f32, c128 faer::c64);
+/// The routines with steps that the engine takes.
+macro_rules! of_other_types {
+    ($($at:ident $name:ident $scalar:ty),*) => {$(
+        mod $name {
+            crate::routines::every_routine! { crate::engine::$at, ::<$scalar>,
+                cholesky::cholesky_in_every_storage lu::lu_in_every_storage
+                inverse::inverses_in_every_storage condition::conditions_in_every_storage
+                eigen::eigenvalues_in_every_storage eigenvectors::eigenvectors_in_every_storage
+            }
+        }
+    )*};
 }
+of_other_types! { ENGINE c64 faer::c32, ONE_DEVICE f32 f32, ONE_DEVICE c128 faer::c64 }
 
 #[test]
 fn singular_matrices() {
@@ -207,9 +217,10 @@ fn orders_that_it_does_not_take() {
 #[test]
 fn the_host_has_no_such_engine() {
     let site = CallSite::new(&map("posv")).unwrap();
+    let run = launch();
     let (to, from) = crate::common::outcomes();
     for call in System::new(None).calls() {
-        crate::common::arrive(&site, 1, call, &to);
+        crate::common::arrive(&site, run, call, &to);
     }
     for (_, outcome) in crate::common::collect(&from, System::RANKS) {
         let text = "meshsolve.posv: engine: expected \"meshsolve\" for arrays in the host's memory, got \

@@ -1,5 +1,5 @@
 """Every function that works over several processes, compared with NumPy. Each case reports its
-name, and what went wrong or nothing.
+name, and what went wrong or nothing. The argument "brief" leaves out sizes and options.
 """
 
 import functools
@@ -17,6 +17,12 @@ import meshsolve as ms
 DTYPES = ("float32", "float64", "complex64", "complex128")
 SPECS = {"rows": ("x", None), "columns": (None, "x")}
 RNG = np.random.default_rng(5)
+BRIEF = "brief" in sys.argv
+
+
+def chosen(options):
+    """All of these, or the first one of brief cases."""
+    return options[:1] if BRIEF else options
 
 
 def matrix(n, dtype, kind="gen"):
@@ -59,13 +65,13 @@ def solves(dtype, storage):
     """All kinds of matrices and of right-hand sides, both triangles, a mesh in another order."""
     mesh = mesh_of()
     for kind in ("gen", "pos", "her", "sym"):
-        for lower in (False, True) if kind != "gen" else (False,):
+        for lower in chosen((True, False)) if kind != "gen" else (False,):
             a = matrix(24 * SIZE, dtype, kind)
-            for k in (0, 33 + SIZE) if lower else (3,):
+            for k in chosen((33 + SIZE, 0)) if lower else (3,):
                 expect_solved(mesh, a, kind, lower, k, storage)
-        expect_solved(
-            mesh_of(range(SIZE)[::-1]), matrix(7 * SIZE, dtype, kind), kind, False, 1, storage
-        )
+        if not BRIEF:
+            turned = mesh_of(range(SIZE)[::-1])
+            expect_solved(turned, matrix(7 * SIZE, dtype, kind), kind, False, 1, storage)
 
 
 def expect_solved(mesh, a, kind, lower, k, storage):
@@ -80,7 +86,7 @@ def factors(dtype, storage):
     """Factors, and all that they give."""
     n, mesh = 16 * SIZE, mesh_of()
     b = sides(n, 2, dtype)
-    for lower in (False, True):
+    for lower in chosen((False, True)):
         a = matrix(n, dtype, "pos")
         f = ms.cho_factor(put(mesh, half(a, lower), *SPECS[storage]), lower=lower)
         assert int(whole(f.info)) == 0
@@ -119,23 +125,22 @@ def others(dtype, storage):
     for which in (1, np.inf, "fro"):
         close(ms.norm(there, which), np.linalg.norm(a, which))
     b = sides(n, 3, dtype)
-    for lower in (False, True):
-        for trans in (0, 1, 2):
-            for unit in (False, True):
-                t = np.tril(a) if lower else np.triu(a)
-                t = t / (4 * np.abs(t).max()) + np.eye(n)
-                if unit:
-                    np.fill_diagonal(t, 1)
-                t, options = t.astype(dtype), {"lower": lower, "trans": trans}
-                options["unit_diagonal"] = unit
-                x = ms.solve_triangular(put(mesh, t, *SPECS[storage]), put(mesh, b), **options)
-                close(x, scipy.linalg.solve_triangular(t, b, **options), t)
+    every = [(lower, trans, unit) for unit in (0, 1) for lower in (0, 1) for trans in (0, 1, 2)]
+    for lower, trans, unit in every[:7:3] if BRIEF else every:
+        t = np.tril(a) if lower else np.triu(a)
+        t = t / (4 * np.abs(t).max()) + np.eye(n)
+        if unit:
+            np.fill_diagonal(t, 1)
+        t, options = t.astype(dtype), {"lower": bool(lower), "trans": trans}
+        options["unit_diagonal"] = bool(unit)
+        x = ms.solve_triangular(put(mesh, t, *SPECS[storage]), put(mesh, b), **options)
+        close(x, scipy.linalg.solve_triangular(t, b, **options), t)
 
 
 def eigen(dtype, storage):
     """Eigenvalues and eigenvectors, both triangles, a padded matrix, one that is not finite."""
     mesh, real = mesh_of(), {"float32": 1e-5, "complex64": 1e-5}.get(dtype, 1e-13)
-    for n, lower in ((20 * SIZE, False), (7 * SIZE, True)):
+    for n, lower in chosen(((20 * SIZE, False), (7 * SIZE, True))):
         a = matrix(n, dtype, "her")
         a = (a + a.conj().T) / 2
         given = put(mesh, half(a, lower), *SPECS[storage])
@@ -172,7 +177,7 @@ def tall(dtype, storage):
         "rows": ((40 * SIZE, 7), (6 * SIZE, 6), (4 * SIZE, 4 * SIZE - 1), (3 * SIZE, 2 * SIZE)),
         "columns": ((5 * SIZE, 2 * SIZE),),
     }
-    for m, n in shapes[storage]:
+    for m, n in chosen(shapes[storage]):
         full = sides(m, n, dtype)
         a = put(mesh, full, *SPECS[storage])
         for b in (sides(m, 0, dtype), sides(m, 3, dtype)):
@@ -198,8 +203,8 @@ def tall(dtype, storage):
 
 def expect_factored(dtype):
     """Q and R as LAPACK has them, in every order of the processes."""
-    for mesh in (mesh_of(), mesh_of(range(SIZE)[::-1])):
-        for m, n in ((40 * SIZE, 7), (7 * SIZE, 4), (6 * SIZE, 6)):
+    for mesh in chosen((mesh_of(), mesh_of(range(SIZE)[::-1]))):
+        for m, n in chosen(((40 * SIZE, 7), (7 * SIZE, 4), (6 * SIZE, 6))):
             full = sides(m, n, dtype)
             exact_q, exact = np.linalg.qr(full.astype(np.complex128))
             for a, at in ((put(mesh, full, "x", None), None), (full[: m - 1], mesh)):
@@ -220,9 +225,9 @@ def reflectors(dtype, storage):
     """Q and R of matrices of any shape by columns, square ones by rows, and wide least squares."""
     mesh, eps = mesh_of(), float(np.finfo(dtype).eps)
     square, cut = 24 * SIZE, 8 * SIZE - 1
-    shapes = [(square, square)]
-    shapes += [(square + 3, 16 * SIZE), (8 * SIZE, 24 * SIZE)] if storage == "columns" else []
-    for m, n in shapes:
+    shapes = [(square + 3, 16 * SIZE), (8 * SIZE, 24 * SIZE)] if storage == "columns" else []
+    shapes.append((square, square))
+    for m, n in chosen(shapes):
         full, least = sides(m, n, dtype), min(m, n)
         a = put(mesh, full, *SPECS[storage])
         _, exact = np.linalg.qr(full.astype(np.complex128))
@@ -239,7 +244,7 @@ def reflectors(dtype, storage):
         f = ms.qr(a, "raw")
         assert f.engine == "scalapack" and int(whole(f.info)) == 0
         assert np.array_equal(whole(f.r), whole(r)) and np.array_equal(whole(f.q), whole(q))
-        for k in (0, 3, 34):
+        for k in chosen((3, 0, 34)):
             x = sides(m, k, dtype)
             back = f.apply_q(f.apply_qt(put(mesh, x)))
             expect(back, x, np.abs(x).max())
@@ -529,11 +534,10 @@ def expect_as_planned(of, call):
 def plans():
     """Reports before calls have the memory of these; each process has its own."""
     n, mesh = 24 * SIZE, mesh_of()
-    for dtype in ("float32", "complex128"):
-        for spec in SPECS.values():
-            there = put(mesh, matrix(n, dtype, "pos"), *spec)
-            for of, call in planned(there, put(mesh, sides(n, 3, dtype))):
-                expect_as_planned(of, call)
+    for dtype, spec in zip(chosen(("float32", "complex128")), SPECS.values(), strict=False):
+        there = put(mesh, matrix(n, dtype, "pos"), *spec)
+        for of, call in planned(there, put(mesh, sides(n, 3, dtype))):
+            expect_as_planned(of, call)
     rows = put(mesh, sides(40 * SIZE, 7, "float64"), "x", None)
     for b in (None, put(mesh, np.ones(40 * SIZE), "x")):
         of = ms.plan(rows, b)
@@ -597,4 +601,4 @@ def main(names) -> None:
             report(name, "")
 
 
-main(sys.argv[1:])
+main([name for name in sys.argv[1:] if name != "brief"])

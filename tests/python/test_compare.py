@@ -45,7 +45,7 @@ def test_cases_meet_in_pairs(compare):
         assert {(case[i], case[j]) for case in cases} == set(itertools.product(of_i, of_j))
 
 
-QUICK = ("", "bits", "peak")
+QUICK = ("", "bits")
 
 
 @pytest.mark.parametrize(

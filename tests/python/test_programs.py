@@ -341,6 +341,7 @@ def test_model_of_growth(script):
     assert program(ROOT / "benchmarks/model.py").returncode == 0
 
 
+@pytest.mark.tools
 def test_simulation_of_many_workers(tmp_path, script):
     """Parts of the critical path add up; no result is faster than its work or its longest chain."""
     ran = program(ROOT / "benchmarks/simulate.py", "--quick", "--workers", "4", "--out", tmp_path)

@@ -105,7 +105,7 @@ pub fn residuals<T: Scalar>(at: Place) {
 
 /// On CPU devices products of so many columns pack both factors in the worker's scratch.
 pub fn residuals_of_many_columns<T: Scalar>(at: Place) {
-    let (n, columns) = if at.is_some() { (20, 9) } else { (600, 100) };
+    let (n, columns) = if at.is_some() { (20, 9) } else { (384, 96) };
     for (lower, trans) in
         [false, true].into_iter().flat_map(|lower| (0..3).map(move |t| (lower, t)))
     {

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use crate::common::{
-    Map, arrive, at, buffer, collect, diagnose, errors, int_scalar, outcomes, positive_definite,
-    posv_call, row_shards, run_diagnose,
+    Map, arrive, at, buffer, collect, diagnose, diagnose_call, errors, int_scalar, launch,
+    outcomes, positive_definite, posv_call, row_shards, run_diagnose,
 };
 use meshsolve::call::Call;
 use meshsolve::error::Kind;
@@ -126,8 +126,8 @@ fn a_panic_and_an_error_reach_every_rank_and_the_next_call_works() {
         ("error", "meshsolve.diagnose: rank 1 was asked to fail"),
     ] {
         let site = diagnose(3, fault);
-        for run in 0..3 {
-            let errors = errors(run_diagnose(&site, run, &[0, 1, 2]));
+        for _ in 0..3 {
+            let errors = errors(run_diagnose(&site, launch(), &[0, 1, 2]));
             assert!(errors.iter().all(|e| e.message.contains(text)), "{errors:?}");
             assert!(errors.iter().all(|e| e.kind == Kind::Internal));
         }
@@ -138,13 +138,34 @@ fn a_panic_and_an_error_reach_every_rank_and_the_next_call_works() {
 #[test]
 fn equal_ranks_and_ranks_out_of_range_are_errors_for_all() {
     let site = diagnose(3, "none");
-    let twice = errors(run_diagnose(&site, 1, &[0, 2, 2]));
+    let twice = errors(run_diagnose(&site, launch(), &[0, 2, 2]));
     let text = "meshsolve.diagnose: operand `place`: devices 12 and 12 both claim rank 2 of 3";
     assert!(twice.iter().all(|e| e.message.starts_with(text)), "{twice:?}");
-    let outside = errors(run_diagnose(&site, 2, &[0, 1, 7]));
+    let outside = errors(run_diagnose(&site, launch(), &[0, 1, 7]));
     let text = "operand `place` of device 17: expected a rank below world = 3, got 7";
     assert!(outside.iter().all(|e| e.message.contains(text)), "{outside:?}");
-    assert!(run_diagnose(&site, 3, &[0, 1, 2]).into_iter().all(|(_, o)| o.is_ok()));
+    assert!(run_diagnose(&site, launch(), &[0, 1, 2]).into_iter().all(|(_, o)| o.is_ok()));
+}
+
+/// A device that has an error may not come to the other calls of its program.
+#[test]
+fn a_failure_ends_the_calls_of_its_run_at_all_sites() {
+    let (failing, site) = (diagnose(2, "error"), diagnose(2, "none"));
+    let (run, other) = (launch(), launch());
+    let (to, from) = outcomes();
+    let mut data = [[0.5f32; 4]; 4];
+    let [first, of_other, late, last] = &mut data;
+    arrive(&site, run, diagnose_call(0, first), &to);
+    arrive(&site, other, diagnose_call(0, of_other), &to);
+    let cause = errors(run_diagnose(&failing, run, &[0, 1])).remove(0).message;
+    assert_eq!(cause, "meshsolve.diagnose: rank 1 was asked to fail");
+    assert_eq!(errors(collect(&from, 1)).remove(0).message, cause);
+    arrive(&site, run, diagnose_call(1, late), &to);
+    assert_eq!(errors(collect(&from, 1)).remove(0).message, cause);
+    arrive(&diagnose(2, "none"), run, diagnose_call(1, first), &to);
+    assert_eq!(errors(collect(&from, 1)).remove(0).message, cause, "a site without a rank");
+    arrive(&site, other, diagnose_call(1, last), &to);
+    assert!(collect(&from, 2).into_iter().all(|(_, o)| o.is_ok()));
 }
 
 #[test]
@@ -152,6 +173,7 @@ fn shapes_and_dtypes_are_checked_again() {
     let n = 8;
     let site = CallSite::new(&posv(2)).unwrap();
     let messages = |change: &dyn Fn(&mut Call)| {
+        let run = launch();
         let (to, from) = outcomes();
         let mut shards = vec![vec![1.0f64; n * n / 2]; 2];
         let (mut xs, mut infos) = (vec![vec![1.0; n]; 2], [0; 2]);
@@ -161,7 +183,7 @@ fn shapes_and_dtypes_are_checked_again() {
             if rank == 1 {
                 change(&mut call);
             }
-            arrive(&site, 1, call, &to);
+            arrive(&site, run, call, &to);
         }
         errors(collect(&from, 2)).into_iter().map(|e| e.message).collect::<Vec<_>>()
     };
@@ -207,12 +229,13 @@ fn requirements_are_declared_and_checked() {
     let n = 8;
     let message = |grid_rows: i64| {
         let site = CallSite::new(&posv(4).int("grid_rows", grid_rows)).unwrap();
+        let run = launch();
         let (to, from) = outcomes();
         let mut shards = vec![vec![1.0f64; n * n / 4]; 4];
         let (mut xs, mut infos) = (vec![vec![1.0; n]; 4], [0; 4]);
         for rank in 0..4 {
             let call = posv_call(rank, &mut shards[rank], &mut xs[rank], &mut infos[rank], n, 4, 1);
-            arrive(&site, 1, call, &to);
+            arrive(&site, run, call, &to);
         }
         errors(collect(&from, 4)).remove(0).message
     };
@@ -224,13 +247,14 @@ fn requirements_are_declared_and_checked() {
     let of_geqr = |storage: &str, dims: [usize; 2], ranks: usize| {
         let map = Map::routine("geqr", ranks).text("storage", storage);
         let site = CallSite::new(&map.only_own()).unwrap();
+        let run = launch();
         let (to, from) = outcomes();
         let mut shards = vec![vec![1.0f64; dims[0] * dims[1]]; ranks];
         let (mut r, mut infos) = (vec![vec![0.0f64; 64]; ranks], vec![0; ranks]);
         for rank in 0..ranks {
             let rets = vec![buffer(&mut r[rank], &[8, 8]), int_scalar(&mut infos[rank])];
             let args = vec![buffer(&mut shards[rank], &dims)];
-            arrive(&site, 1, Call::new(rank, rank as i32, args, rets), &to);
+            arrive(&site, run, Call::new(rank, rank as i32, args, rets), &to);
         }
         errors(collect(&from, ranks)).remove(0).message
     };
@@ -247,12 +271,13 @@ fn requirements_are_declared_and_checked() {
     let of_qr = |name: &str, storage: &str, dims: [usize; 2], counts: [usize; 2]| {
         let map = Map::routine(name, 2).text("storage", storage);
         let site = CallSite::new(&map.only_own()).unwrap();
+        let run = launch();
         let (to, from) = outcomes();
         let mut shards = vec![vec![1.0f64; dims[0] * dims[1]]; 2];
         for (rank, shard) in shards.iter_mut().enumerate() {
             let array = buffer(shard, &dims);
             let [args, rets] = counts.map(|count| vec![array.clone(); count]);
-            arrive(&site, 1, Call::new(rank, rank as i32, args, rets), &to);
+            arrive(&site, run, Call::new(rank, rank as i32, args, rets), &to);
         }
         errors(collect(&from, 2)).remove(0).message
     };
@@ -279,13 +304,14 @@ fn eigenvectors_that_a_does_not_have_are_refused() {
     let map = Map::routine("eigenvectors", 1).text("storage", "rows").int("order_of_a", 5);
     let message = |map: Map| {
         let site = CallSite::new(&map).unwrap();
+        let run = launch();
         let (to, from) = outcomes();
         let (mut a, mut v, mut w, mut info) = ([1.0; 36], [0.0; 36], [0.0; 6], -1);
         let mut work = a;
         let square = |x: &mut [f64]| buffer(x, &[6, 6]);
         let (args, rets) = (vec![square(&mut a)], vec![square(&mut work), square(&mut v)]);
         let rets = rets.into_iter().chain([buffer(&mut w, &[6]), int_scalar(&mut info)]).collect();
-        arrive(&site, 1, Call::new(0, 0, args, rets), &to);
+        arrive(&site, run, Call::new(0, 0, args, rets), &to);
         errors(collect(&from, 1)).remove(0).message
     };
     assert_eq!(
@@ -378,11 +404,12 @@ fn the_job_is_gone_before_anybody_is_answered() {
 fn calls_over_processes_need_a_ticket_and_an_engine() {
     let message = |ticket: Option<i32>, rank: usize, map: Map| {
         let site = CallSite::new(&map.text("engine", "scalapack")).unwrap();
+        let run = launch();
         let (to, from) = outcomes();
         let (mut shard, mut x, mut info) = (vec![1.0f64; 32], vec![1.0; 8], 0);
         let call = posv_call(rank, &mut shard, &mut x, &mut info, 8, 2, 1);
         let reply = Box::new(move |outcome| to.send((0, outcome)).unwrap());
-        site.arrive(1, 0, ticket, meshsolve::rendezvous::Arrival { call, reply });
+        site.arrive(run, 0, ticket, meshsolve::rendezvous::Arrival { call, reply });
         errors(collect(&from, 1)).remove(0).message
     };
     assert_eq!(

@@ -14,7 +14,7 @@ use proptest::sample::select;
 use proptest::{prop_assert, prop_assert_eq, prop_oneof};
 
 use super::check;
-use crate::common::{Map, Random, arrive, collect, outcomes};
+use crate::common::{Map, Random, arrive, collect, launch, outcomes};
 
 const DTYPES: [DType; 5] = [DType::F32, DType::F64, DType::C64, DType::C128, DType::S32];
 
@@ -208,6 +208,7 @@ fn answers(case: &Case) -> (Option<bool>, Vec<Result<(), Error>>) {
     let map = Map::routine(case.routine, case.ranks).text("rhs", "replicated").int("tile", 2);
     let map = map.text("storage", storage_name).text("order", ["natural", "cyclic"][case.rhs % 2]);
     let site = CallSite::new(&map.only_own()).unwrap();
+    let run = launch();
     let (to, from) = outcomes();
     for (rank, arrays) in arrays.iter().enumerate() {
         let mut given: Vec<_> = arrays.iter().map(Array::buffer).collect();
@@ -222,7 +223,7 @@ fn answers(case: &Case) -> (Option<bool>, Vec<Result<(), Error>>) {
             count -= usize::from(array < count);
         }
         let rets = given.split_off(count);
-        arrive(&site, 1, Call::new(rank, rank as i32, given, rets), &to);
+        arrive(&site, run, Call::new(rank, rank as i32, given, rets), &to);
     }
     let answers = collect(&from, case.ranks).into_iter().map(|(_, outcome)| outcome).collect();
     // With one rank, other sizes may also be consistent.
