@@ -32,6 +32,7 @@ ROUTINES = {
     "reflectors": lambda ms, a, b: ms.qr(a, "raw").work,
     "qr": lambda ms, a, b: ms.qr(a),
     "lstsq": lambda ms, a, b: ms.lstsq(a, b).x,
+    "eigvalsh": lambda ms, a, b: ms.eigvalsh(a),
     "eigh": lambda ms, a, b: ms.eigh(a),
 }
 # A has 8 n rows and n / 4 columns.

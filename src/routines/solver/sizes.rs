@@ -34,8 +34,14 @@ fn threads<T: Scalar>(options: &Options, problem: &Problem) -> usize {
     let columns = if options.rhs == Rhs::Columns { problem.ranks() * rhs } else { rhs };
     // Complex numbers take four real multiplications, narrow ones half the time.
     let weight = size_of::<T>() as f64 / 8.0 * if T::IS_COMPLEX { 2.0 } else { 1.0 };
-    // Eigenvalues take several times as many as a factorisation.
-    let weight = weight * if options.routine.family == Family::Eigen { 4.0 } else { 1.0 };
+    // Eigenvalues take more than a factorisation, most of it by one worker. Workers share what
+    // eigenvectors add: for these two threads pay from n = 150.
+    let weight = weight
+        * match options.routine.family {
+            Family::Eigen if options.routine.has(Stage::TransformBack) => 40.0,
+            Family::Eigen => 1.5,
+            _ => 1.0,
+        };
     let work = weight * (m * n) as f64 * m.min(n).max(columns) as f64;
     asked.unwrap_or(if work <= SEQUENTIAL_WORK { 1 } else { settings::threads() })
 }

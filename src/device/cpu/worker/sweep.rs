@@ -7,6 +7,9 @@ use crate::device::cpu::chase::{self, Turn};
 use crate::device::{Band, SweepReflectors, Tridiagonal};
 use crate::scalar::Scalar;
 
+/// Below this order one worker makes all sweeps: each pass of another one moves the band to its cache.
+const SHARED_FROM: usize = 448;
+
 impl<T: Scalar> CpuWorker<'_, T> {
     /// `Worker::tridiagonal`.
     pub(super) fn sweep_all(
@@ -22,7 +25,11 @@ impl<T: Scalar> CpuWorker<'_, T> {
 
     fn sweep(&mut self, band: Band<T>, kept: Option<&SweepReflectors<T>>) -> Step {
         let (worker, phase) = (self.worker, self.phase(Signal::Sweeps));
-        let turn = Turn { worker, workers: self.comm.workers() };
+        let workers = if band.order() < SHARED_FROM { 1 } else { self.comm.workers() };
+        if worker >= workers {
+            return Ok(());
+        }
+        let turn = Turn { worker, workers };
         let room = blas::column_mut(self.write(self.pack), 0);
         let comm = self.comm;
         let wait = |s: usize, steps: usize| match s.checked_sub(1) {
