@@ -20,6 +20,7 @@ pub(super) trait Ends: Send + Sync {
     fn fail(&self, run: i64, error: Error);
 }
 
+/// XLA gives each launch of the process a run id of its own.
 struct Watched {
     tickets: u64,
     open: BTreeMap<Ticket, (Weak<dyn Ends>, Key)>,

@@ -6,7 +6,7 @@ use meshsolve::layout::Storage;
 use meshsolve::scalar::Scalar;
 use meshsolve::sites::CallSite;
 
-use super::{Map, arrive, collect, outcomes};
+use super::{Map, arrive, collect, launch, outcomes};
 
 /// Runs a routine with attributes on the parts of all ranks, in place of the CPU's call sites.
 pub type Place = Option<fn(&Map, Vec<Call>)>;
@@ -99,9 +99,10 @@ pub fn run(at: Place, map: &Map, ranks: usize, mut part: impl FnMut(usize) -> Ca
         return elsewhere(map, (0..ranks).map(part).collect());
     }
     let site = CallSite::new(map).unwrap();
+    let run = launch();
     let (to, from) = outcomes();
     for rank in 0..ranks {
-        arrive(&site, 1, part(rank), &to);
+        arrive(&site, run, part(rank), &to);
     }
     for (rank, outcome) in collect(&from, ranks) {
         outcome.unwrap_or_else(|e| panic!("{map:?} rank {rank}: {e}"));
