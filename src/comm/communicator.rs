@@ -11,7 +11,8 @@ use super::slots::Slots;
 use crate::error::Error;
 use crate::trace::CallTrace;
 
-/// Limits for workers that share a panel of LU, where they wait for each other in every column.
+/// Limits for workers that wait for each other often: in every column of a panel of LU, and in every
+/// step of a sweep through a band.
 #[derive(Clone, Copy, Debug)]
 pub struct Sharing {
     /// The most workers: no more than can run at the same time.
@@ -21,11 +22,14 @@ pub struct Sharing {
     /// Multiplications of float64 that a worker does in the time of a barrier. On two cores a
     /// barrier with its exchange takes 1 us; with more workers it takes longer.
     pub barrier_cost: f64,
+    /// The least order of a band whose sweeps workers make in turn. Of smaller ones the first worker
+    /// makes all (docs/design/adr/0024-eigenvectors.md).
+    pub band: usize,
 }
 
 impl Default for Sharing {
     fn default() -> Self {
-        Sharing { workers: usize::MAX, rows: 64, barrier_cost: 80e3 }
+        Sharing { workers: usize::MAX, rows: 64, barrier_cost: 80e3, band: 352 }
     }
 }
 

@@ -21,7 +21,7 @@ fn after(a: &Mat<f64>, work: impl Fn(&mut CpuWorker<f64>, &DistMatrix<f64>) + Sy
     let mut memory = shards(a, 2);
     let distribution = Distribution::whole_columns((N, N), 2, 2, Mapping::Block);
     let view = matrix(&mut memory, &distribution);
-    let sharing = Sharing { workers: 2, rows: 1, barrier_cost: 0.0 };
+    let sharing = Sharing { workers: 2, rows: 1, barrier_cost: 0.0, band: 0 };
     let comm = Communicator::new(2).with_sharing(sharing);
     on_workers::<f64>(&comm, 2, |worker| {
         assert_eq!(worker.sharers(N), 2, "panels of LU are shared");

@@ -7,10 +7,6 @@ use crate::device::cpu::chase::{self, Turn};
 use crate::device::{Band, SweepReflectors, Tridiagonal};
 use crate::scalar::Scalar;
 
-/// Below this order one worker makes all sweeps: each pass of another one moves the band to its cache.
-/// Interpreted tests have small ones.
-const SHARED_FROM: usize = if cfg!(miri) { 0 } else { 448 };
-
 impl<T: Scalar> CpuWorker<'_, T> {
     /// `Worker::tridiagonal`.
     pub(super) fn sweep_all(
@@ -26,7 +22,8 @@ impl<T: Scalar> CpuWorker<'_, T> {
 
     fn sweep(&mut self, band: Band<T>, kept: Option<&SweepReflectors<T>>) -> Step {
         let (worker, phase) = (self.worker, self.phase(Signal::Sweeps));
-        let workers = if band.order() < SHARED_FROM { 1 } else { self.comm.workers() };
+        let is_shared = band.order() >= self.comm.sharing().band;
+        let workers = if is_shared { self.comm.workers() } else { 1 };
         if worker >= workers {
             return Ok(());
         }

@@ -1,5 +1,6 @@
 //! Sizes of tiles and of scratch.
 
+use meshsolve::device::cpu::worker_count;
 use meshsolve::layout::{Grid, Mapping, Storage};
 use meshsolve::routines::solver::forecast::plain;
 use meshsolve::routines::solver::operands::Problem;
@@ -7,6 +8,7 @@ use meshsolve::routines::solver::options::{Norm, Options, Rhs};
 use meshsolve::routines::solver::sizes::{Machine, Sizes};
 use meshsolve::routines::solver::{SolverRoutine, solvers};
 use meshsolve::scalar::DType;
+use meshsolve::settings;
 
 /// A square matrix by whole columns.
 fn square(n: usize, ranks: usize, rhs: usize, dtype: DType) -> Problem {
@@ -24,6 +26,22 @@ fn sums_of_moduli_are_scratch_too_and_doubles() {
     let sizes = Sizes::new(&options, &problem, &Machine::host::<f32>(&options, &problem));
     let expected = 4 * sizes.scratch() + sizes.workers * 256 * 8;
     assert_eq!(sizes.scratch_bytes::<f32>(), expected);
+}
+
+/// The orders are in docs/settings.md.
+#[test]
+fn little_work_has_one_worker() {
+    let workers = |name: &str, n: usize| {
+        let (options, problem) = (
+            plain(routine(name), Storage::Rows, true, Rhs::Replicated),
+            square(n, 2, 1, DType::F64),
+        );
+        Machine::host::<f64>(&options, &problem).workers
+    };
+    let all = worker_count(2, settings::threads());
+    for (name, most) in [("getrf", 512), ("eigenvalues", 447), ("eigenvectors", 149)] {
+        assert_eq!([workers(name, most), workers(name, most + 1)], [1, all], "{name}");
+    }
 }
 
 #[test]
