@@ -20,7 +20,7 @@ use super::roll;
 use super::scalapack::Scalapack;
 use crate::device::cpu::float_mode::FloatMode;
 use crate::error::{Error, Kind, Result};
-use crate::rendezvous::{CLOSED, Reply};
+use crate::rendezvous::{self, CLOSED, Key, Reply};
 use crate::settings;
 
 /// This process' part of a call.
@@ -56,9 +56,17 @@ struct Request {
     reply: Reply,
 }
 
+impl Request {
+    /// The call is not made. Its memory is released before the devices know.
+    fn refuse(self, error: Error) {
+        drop(self.work);
+        (self.reply)(Err(error));
+    }
+}
+
 /// The engine of this process.
 struct Engine {
-    order: Arc<Order<Request>>,
+    order: Arc<Order<Request, Error>>,
     launch: Launch,
     /// Gets nothing, and is closed when the thread has ended.
     ended: Mutex<Receiver<()>>,
@@ -100,12 +108,13 @@ pub fn launch() -> Option<&'static Launch> {
     ENGINE.get()?.as_ref().ok().map(|engine| &engine.launch)
 }
 
-/// A call with a ticket arrives, or the error that this process has instead. Its reply gets the outcome.
-pub fn submit(ticket: i64, work: Result<Box<dyn Work>>, reply: Reply) {
+/// A call arrives, or the error that this process has instead. It has a run and a ticket. Its reply gets
+/// the outcome.
+pub fn submit(key: Key, work: Result<Box<dyn Work>>, reply: Reply) {
     match ENGINE.get() {
         Some(Ok(engine)) => {
-            if let Some(late) = engine.order.arrive(ticket, Request { work, reply }) {
-                (late.reply)(Err(closed()));
+            if let Err((request, error)) = engine.order.arrive(key, Request { work, reply }) {
+                request.refuse(error);
             }
         }
         Some(Err(error)) => reply(Err(error.clone())),
@@ -126,7 +135,7 @@ fn closed() -> Error {
 pub fn close(orderly: bool) {
     if let Some(Ok(engine)) = ENGINE.get() {
         ABANDONED.store(!orderly, Ordering::Relaxed);
-        engine.order.close();
+        engine.order.close(closed());
         if orderly {
             let ended = engine.ended.lock().unwrap_or_else(|e| e.into_inner());
             let _ = ended.recv_timeout(PATIENCE);
@@ -145,7 +154,7 @@ struct Processes {
 /// The thread. `alive` is dropped at its end.
 fn serve(
     libraries: &[PathBuf],
-    order: &Order<Request>,
+    order: &Order<Request, Error>,
     tell: &Sender<Result<Launch>>,
     alive: Sender<()>,
 ) {
@@ -159,9 +168,9 @@ fn serve(
     let _ = tell.send(Ok(launch));
     while let Some(first) = order.first() {
         let ticket = processes.announced(first).unwrap_or(first);
-        let Some(Request { work, reply }) = order.take(ticket) else { break };
-        let run = AssertUnwindSafe(|| processes.perform(work));
-        let outcome = catch_unwind(run).unwrap_or_else(|panic| {
+        let Some((run, Request { work, reply })) = order.take(ticket) else { break };
+        let perform = AssertUnwindSafe(|| processes.perform(work));
+        let outcome = catch_unwind(perform).unwrap_or_else(|panic| {
             // The other processes may wait for this one in MPI, which nothing but its end ends.
             let error = Error::from_panic("a call over processes", &*panic);
             eprintln!("{error}");
@@ -169,9 +178,14 @@ fn serve(
             Err(error)
         });
         FloatMode::IEEE.enter();
+        if let Err(error) = &outcome {
+            // Before a device has the error, and before another call is announced.
+            order.fail(run, error).into_iter().for_each(|request| request.refuse(error.clone()));
+            rendezvous::end(run, error);
+        }
         reply(outcome);
     }
-    order.drain().into_iter().for_each(|request| (request.reply)(Err(closed())));
+    order.drain().into_iter().for_each(|request| request.refuse(closed()));
     let is_abandoned = ABANDONED.load(Ordering::Relaxed);
     if is_ours && !is_abandoned && !mpi.is_over().unwrap_or(true) {
         let _ = mpi.end();

@@ -6,6 +6,9 @@
 //!
 //! A ticket that has arrived at process 0 has its operands there. So whatever it depends on has ended
 //! or is announced earlier. As handlers never block, it arrives at the others, too.
+//!
+//! A call that fails does so on all processes, before the next is announced. It ends its run, so that
+//! no device may come to the run's other calls. Those that have arrived come back.
 
 use std::collections::VecDeque;
 
@@ -14,39 +17,43 @@ use loom::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(not(loom))]
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// Calls that have arrived, by ticket.
-pub struct Order<V> {
-    state: Mutex<State<V>>,
+use crate::rendezvous::{Failures, Key};
+
+/// Calls that have arrived, by their run on this process and their ticket.
+pub struct Order<V, E> {
+    state: Mutex<State<V, E>>,
     changed: Condvar,
 }
 
-struct State<V> {
-    arrived: VecDeque<(i64, V)>,
-    is_closed: bool,
+struct State<V, E> {
+    arrived: VecDeque<(Key, V)>,
+    failed: Failures<E>,
+    /// Why no call is served any more.
+    closed: Option<E>,
 }
 
-impl<V> Default for Order<V> {
+impl<V, E: Clone> Default for Order<V, E> {
     fn default() -> Self {
-        let state = State { arrived: VecDeque::new(), is_closed: false };
+        let state = State { arrived: VecDeque::new(), failed: Failures::new(), closed: None };
         Order { state: Mutex::new(state), changed: Condvar::new() }
     }
 }
 
-impl<V> Order<V> {
-    fn state(&self) -> MutexGuard<'_, State<V>> {
+impl<V, E: Clone> Order<V, E> {
+    fn state(&self) -> MutexGuard<'_, State<V, E>> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// A call arrives. It comes back if no call is served any more.
-    pub fn arrive(&self, ticket: i64, call: V) -> Option<V> {
+    /// A call arrives. It comes back with an error if its run has failed, or none is served any more.
+    pub fn arrive(&self, key: Key, call: V) -> Result<(), (V, E)> {
         let mut state = self.state();
-        if state.is_closed {
-            return Some(call);
+        if let Some(error) = state.closed.clone().or_else(|| state.failed.of(key.0).err()) {
+            return Err((call, error));
         }
-        state.arrived.push_back((ticket, call));
+        state.arrived.push_back((key, call));
         drop(state);
         self.changed.notify_all();
-        None
+        Ok(())
     }
 
     /// Waits for the first call that has arrived, and leaves it there. None if none will.
@@ -54,30 +61,40 @@ impl<V> Order<V> {
         let mut state = self.state();
         loop {
             match state.arrived.front() {
-                Some((ticket, _)) => return Some(*ticket),
-                None if state.is_closed => return None,
+                Some(((_, ticket), _)) => return Some(*ticket),
+                None if state.closed.is_some() => return None,
                 None => state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
             }
         }
     }
 
-    /// Waits until the call with a ticket has arrived, and takes it. None if it will not.
-    pub fn take(&self, ticket: i64) -> Option<V> {
+    /// Waits until the call with a ticket has arrived, and takes it with its run. None if it will not.
+    pub fn take(&self, ticket: i64) -> Option<(i64, V)> {
         let mut state = self.state();
         loop {
-            if let Some(at) = state.arrived.iter().position(|(other, _)| *other == ticket) {
-                return state.arrived.remove(at).map(|(_, call)| call);
+            if let Some(at) = state.arrived.iter().position(|(key, _)| key.1 == ticket) {
+                return state.arrived.remove(at).map(|((run, _), call)| (run, call));
             }
-            if state.is_closed {
+            if state.closed.is_some() {
                 return None;
             }
             state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
         }
     }
 
+    /// A call of a run has failed. Returns those of the run that have arrived; later ones come back.
+    pub fn fail(&self, run: i64, error: &E) -> Vec<V> {
+        let mut state = self.state();
+        state.failed.keep(run, error);
+        let arrived = std::mem::take(&mut state.arrived).into_iter();
+        let (ended, others): (VecDeque<_>, _) = arrived.partition(|(key, _)| key.0 == run);
+        state.arrived = others;
+        ended.into_iter().map(|(_, call)| call).collect()
+    }
+
     /// No further call arrives. Those that have are served, if they are announced.
-    pub fn close(&self) {
-        self.state().is_closed = true;
+    pub fn close(&self, error: E) {
+        self.state().closed = Some(error);
         self.changed.notify_all();
     }
 

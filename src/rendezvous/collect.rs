@@ -26,7 +26,7 @@ pub struct Rendezvous<V, W> {
 struct State<V, W> {
     /// Those that still wait for ranks.
     open: HashMap<Key, Open<V, W>>,
-    failed: Failures,
+    failed: Failures<Error>,
 }
 
 struct Open<V, W> {

@@ -13,4 +13,6 @@ pub use calls::{Arrival, Calls};
 pub use collect::{Rendezvous, Waiter};
 pub use hosts::Hosts;
 pub use outcome::{CLOSED, Reply, answer_all, cancel, close};
+pub(crate) use runs::Failures;
 pub use runs::Key;
+pub use watchdog::end;

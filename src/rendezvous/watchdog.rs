@@ -24,7 +24,7 @@ pub(super) trait Ends: Send + Sync {
 struct Watched {
     tickets: u64,
     open: BTreeMap<Ticket, (Weak<dyn Ends>, Key)>,
-    failed: Failures,
+    failed: Failures<Error>,
 }
 
 static WATCHED: Mutex<Watched> =
@@ -61,7 +61,7 @@ pub(super) fn forget(ticket: Ticket) {
 
 /// A call of `run` has failed, so its program ends on the devices that know it. They do not come to
 /// the program's other calls: no device may wait there, now or later.
-pub(super) fn end(run: i64, error: &Error) {
+pub fn end(run: i64, error: &Error) {
     let mut watched = watched();
     watched.failed.keep(run, error);
     let of_run = watched.open.values().filter(|(_, key)| key.0 == run);

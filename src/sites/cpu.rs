@@ -1,12 +1,12 @@
 //! A call site on CPU devices.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::call::{Attributes, Call};
 use crate::error::{Error, Result};
 use crate::processes::{self, ACCOUNT};
-use crate::rendezvous::{Arrival, Calls, Rendezvous, Reply, Waiter, answer_all};
+use crate::rendezvous::{Arrival, Calls, Key, Rendezvous, Reply, Waiter, answer_all};
 use crate::routines::Site;
 use crate::settings;
 
@@ -28,32 +28,19 @@ struct Part {
     rendezvous: Arc<Rendezvous<Call, Waiting>>,
 }
 
-/// Refused tickets that are remembered.
-const REMEMBERED: usize = 255;
-
-/// A device that waits for the outcome of a call with this ticket.
+/// A device that waits for the outcome of a call.
 struct Waiting {
     reply: Reply,
-    ticket: i64,
+    call: Key,
 }
 
 impl Waiter for Waiting {
     /// The devices of this process have not met. The other processes wait for its part, so they get the
-    /// error, too.
+    /// error, too. The first device ends the run, and with it the others.
     fn refuse(all: Vec<Self>, error: Error) {
-        static REFUSED: Mutex<Vec<i64>> = Mutex::new(Vec::new());
-        for Waiting { reply, ticket } in all {
-            let mut refused = REFUSED.lock().unwrap_or_else(|e| e.into_inner());
-            if refused.contains(&ticket) {
-                drop(refused);
-                answer_all(vec![reply], Err(error.clone()));
-                continue;
-            }
-            refused.truncate(REMEMBERED);
-            refused.insert(0, ticket);
-            drop(refused);
+        for Waiting { reply, call } in all {
             let reply = Box::new(move |outcome| answer_all(vec![reply], outcome));
-            processes::submit(ticket, Err(error.clone()), reply);
+            processes::submit(call, Err(error.clone()), reply);
         }
     }
 }
@@ -95,14 +82,15 @@ impl Part {
             ));
             return answer_all(vec![reply], Err(error));
         };
-        let waiting = Waiting { reply, ticket: ticket.into() };
+        let key = (run, ticket.into());
+        let waiting = Waiting { reply, call: key };
         if rank >= world {
             let text = format!(
                 "meshsolve.{routine}: operand `place`: expected a rank below {world}, got {rank}"
             );
             return Waiting::refuse(vec![waiting], Error::invalid(text));
         }
-        let (key, place) = ((run, ticket.into()), (rank % self.devices, device));
+        let place = (rank % self.devices, device);
         let Some(complete) = self.rendezvous.arrive(key, place, call, waiting) else { return };
         let prepare = || match self.site.configured.across() {
             Some(across) => across.prepare(world, complete.parcels),
@@ -111,6 +99,6 @@ impl Part {
         let work = catch_unwind(AssertUnwindSafe(prepare))
             .unwrap_or_else(|panic| Err(Error::from_panic("preparing a call", &*panic)));
         let all: Vec<_> = complete.waiters.into_iter().map(|waiting| waiting.reply).collect();
-        processes::submit(ticket.into(), work, Box::new(move |outcome| answer_all(all, outcome)));
+        processes::submit(key, work, Box::new(move |outcome| answer_all(all, outcome)));
     }
 }

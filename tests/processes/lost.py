@@ -1,6 +1,7 @@
 """What happens when a process dies, refuses or has started otherwise."""
 
 import dataclasses
+import functools
 import os
 import pathlib
 import resource
@@ -60,6 +61,27 @@ if what == "left":
     if RANK == 0:
         x = ms.solve(put(mesh, a, "x", None), put(mesh, b))
     report("over")
+if what == "fails":
+    # One of several independent calls fails. On some devices others are ready, on some not yet.
+    @jax.jit
+    def program(wrong, a, b):
+        def late(a, after, parity):
+            steps = jnp.where(jax.lax.axis_index("x") % 2 == parity, 4000, 0)
+            small = jnp.full((60, 60), 1e-3) + after
+            small = jax.lax.fori_loop(0, steps, lambda _, m: m @ m * 1e-3, small)
+            return a + 0 * small[0, 0]
+
+        solve = functools.partial(ms.solve, on_failure="raise")
+        x = functools.reduce(lambda x, _: solve(a, x), range(3), b)
+        after = 0 * solve(a, b)[0]
+        devices = jax.shard_map(late, mesh=mesh, in_specs=(P("x"), P(), P()), out_specs=P("x"))
+        return solve(wrong, x), *(solve(devices(a, after, parity), b) for parity in (0, 1))
+
+    n = 8 * SIZE
+    good, right = put(mesh, 2 * np.eye(n), "x", None), put(mesh, np.ones(n))
+    for _ in range(8):
+        report(tried(lambda: program(put(mesh, np.ones((n, n)), "x", None), good, right)))
+        report([float(x.addressable_data(0)[0]) for x in program(good, good, right)])
 if what == "meshes":
     for some in ([0, 2, 1, 3], [0, 2]):
         one = mesh_of(some)

@@ -260,6 +260,19 @@ def test_a_process_without_memory_refuses_for_all(launcher):
     assert all(text.endswith("(on process 1)") for text in texts), texts
 
 
+@pytest.mark.parametrize("processes, devices", [(1, 4), (2, 1), (2, 2)])
+@pytest.mark.parametrize("launcher", LAUNCHERS[:1], ids=IDS[:1])
+def test_a_failed_call_ends_the_others_of_its_program(launcher, processes, devices):
+    """Some devices never come to these. Others would wait there, and so would each later call."""
+    later = {"MESHSOLVE_TIMEOUT": "600"}
+    ran = launch.run(launcher, processes, "lost.py", "fails", devices=devices, seconds=60, **later)
+    assert ran.code == 0, ran.output
+    for of in ran.reported:
+        assert len(of) == 16
+        assert all("pivot 2 is zero or not finite" in text for (text,) in of[::2]), of
+        assert of[1::2] == [[[1 / 16, 1 / 2, 1 / 2]]] * 8
+
+
 @pytest.mark.parametrize("launcher", LAUNCHERS[:1], ids=IDS[:1])
 def test_a_factor_that_processes_have_differently_is_refused(launcher):
     ran = launch.run(launcher, 2, "lost.py", "pivots", seconds=60)

@@ -19,6 +19,8 @@ pub mod order;
 pub mod phase;
 #[path = "../../../src/comm/progress.rs"]
 pub mod progress;
+#[path = "../../../src/rendezvous/runs.rs"]
+pub mod rendezvous;
 
 #[cfg(test)]
 mod tests {
@@ -216,8 +218,8 @@ mod tests {
         let mut few = loom::model::Builder::new();
         few.preemption_bound = Some(2);
         few.check(|| {
-            let leader = Arc::new(Order::default());
-            let follower = Arc::new(Order::default());
+            let leader = Arc::new(Order::<_, ()>::default());
+            let follower = Arc::new(Order::<_, ()>::default());
             let (announce, announced) = loom::sync::mpsc::channel();
             let leading = {
                 let leader = leader.clone();
@@ -225,7 +227,7 @@ mod tests {
                     let mut served = Vec::new();
                     while let Some(ticket) = leader.first() {
                         announce.send(ticket).unwrap();
-                        served.push(leader.take(ticket).unwrap());
+                        served.push(leader.take(ticket).unwrap().1);
                     }
                     served
                 })
@@ -235,21 +237,21 @@ mod tests {
                 thread::spawn(move || {
                     let mut served = Vec::new();
                     while follower.first().is_some() {
-                        served.push(follower.take(announced.recv().unwrap()).unwrap());
+                        served.push(follower.take(announced.recv().unwrap()).unwrap().1);
                     }
                     served
                 })
             };
-            assert_eq!(leader.arrive(1, "one"), None);
-            assert_eq!(follower.arrive(2, "two"), None);
-            assert_eq!(follower.arrive(1, "one"), None);
-            assert_eq!(leader.arrive(2, "two"), None);
-            leader.close();
-            follower.close();
+            assert_eq!(leader.arrive((5, 1), "one"), Ok(()));
+            assert_eq!(follower.arrive((8, 2), "two"), Ok(()));
+            assert_eq!(follower.arrive((8, 1), "one"), Ok(()));
+            assert_eq!(leader.arrive((5, 2), "two"), Ok(()));
+            leader.close(());
+            follower.close(());
             let served = leading.join().unwrap();
             assert_eq!(served, ["one", "two"]);
             assert_eq!(served, following.join().unwrap());
-            assert_eq!(leader.arrive(3, "late"), Some("late"));
+            assert_eq!(leader.arrive((5, 3), "late"), Err(("late", ())));
         });
     }
 
@@ -257,15 +259,38 @@ mod tests {
     #[test]
     fn the_end_of_the_process_ends_a_wait_for_a_call() {
         loom::model(|| {
-            let order = Arc::new(Order::<()>::default());
+            let order = Arc::new(Order::<(), ()>::default());
             let waits = {
                 let order = order.clone();
                 thread::spawn(move || order.take(7))
             };
-            order.arrive(3, ());
-            order.close();
+            order.arrive((5, 3), ()).unwrap();
+            order.close(());
             assert_eq!(waits.join().unwrap(), None);
             assert_eq!(order.drain().len(), 1);
+        });
+    }
+
+    /// A call of a failed run comes back once, whether it has arrived before or does later.
+    #[test]
+    fn the_failure_of_a_run_ends_its_other_calls() {
+        loom::model(|| {
+            let order = Arc::new(Order::default());
+            let arrives = {
+                let order = order.clone();
+                thread::spawn(move || order.arrive((5, 2), "of the run"))
+            };
+            order.arrive((8, 3), "of another").unwrap();
+            let ended = order.fail(5, &"singular");
+            match arrives.join().unwrap() {
+                Ok(()) => assert_eq!(ended, ["of the run"]),
+                late => {
+                    assert_eq!(late, Err(("of the run", "singular")));
+                    assert!(ended.is_empty());
+                }
+            }
+            assert_eq!(order.first(), Some(3));
+            assert_eq!(order.take(3), Some((8, "of another")));
         });
     }
 }
