@@ -239,7 +239,8 @@ impl Processes {
         let rank = work.as_ref().map_or(-1.0, |work| work.rank() as f64);
         let ranks = self.everyone.gather([rank])?;
         if let Some(refuses) = ranks.iter().position(|[rank]| *rank < 0.0) {
-            return Err(self.shared(refuses, work.err())?);
+            let all = ranks.iter().all(|[rank]| *rank < 0.0);
+            return Err(self.shared(refuses, all, work.err())?);
         }
         let work = work.expect("all have work");
         if let Some(got) = difference(&self.everyone, &work.describe())? {
@@ -252,9 +253,12 @@ impl Processes {
         work.run(&self.grid(ranks)?)
     }
 
-    /// The error of the process that `refuses` first.
-    fn shared(&self, refuses: usize, own: Option<Error>) -> Result<Error> {
+    /// The error of the process that `refuses` first; without its number if `all` have the same.
+    fn shared(&self, refuses: usize, all: bool, own: Option<Error>) -> Result<Error> {
         let own = own.unwrap_or_else(closed);
+        if all && difference(&self.everyone, &own.message)?.is_none() {
+            return Ok(own);
+        }
         let mut text = message(&own.message);
         self.everyone.broadcast(&mut text, refuses)?;
         let mut kind = [own.kind as u8];

@@ -38,10 +38,15 @@ impl Waiter for Waiting {
     /// The devices of this process have not met. The other processes wait for its part, so they get the
     /// error, too. The first device ends the run, and with it the others.
     fn refuse(all: Vec<Self>, error: Error) {
-        for Waiting { reply, call } in all {
-            let reply = Box::new(move |outcome| answer_all(vec![reply], outcome));
-            processes::submit(call, Err(error.clone()), reply);
-        }
+        all.into_iter().for_each(|waiting| waiting.refuse(error.clone()));
+    }
+}
+
+impl Waiting {
+    fn refuse(self, error: Error) {
+        let reply = self.reply;
+        let reply = Box::new(move |outcome| answer_all(vec![reply], outcome));
+        processes::submit(self.call, Err(error), reply);
     }
 }
 
@@ -63,10 +68,26 @@ impl CallSite {
     /// outcome. Processes know the call by a `ticket`.
     pub fn arrive(&self, run: i64, group: i64, ticket: Option<i32>, arrival: Arrival) {
         match &self.0 {
-            Front::Here(calls) => calls.arrive((run, group), arrival),
+            Front::Here(calls) => calls.arrive((run, group), in_order(run, ticket, arrival)),
             Front::Across(part) => part.arrive(run, ticket, arrival),
         }
     }
+}
+
+/// A call of one device has a ticket if it may fail, and then does so on all processes. They give its
+/// error in their order, as it ends the run: other calls of that may be announced.
+fn in_order(run: i64, ticket: Option<i32>, arrival: Arrival) -> Arrival {
+    let Some(ticket) = ticket else { return arrival };
+    ACCOUNT.arrived();
+    if processes::launch().is_none() {
+        return arrival;
+    }
+    let Arrival { call, reply } = arrival;
+    let reply = Box::new(move |outcome| match outcome {
+        Ok(()) => reply(Ok(())),
+        Err(error) => Waiting { reply, call: (run, ticket.into()) }.refuse(error),
+    });
+    Arrival { call, reply }
 }
 
 impl Part {
@@ -88,7 +109,7 @@ impl Part {
             let text = format!(
                 "meshsolve.{routine}: operand `place`: expected a rank below {world}, got {rank}"
             );
-            return Waiting::refuse(vec![waiting], Error::invalid(text));
+            return waiting.refuse(Error::invalid(text));
         }
         let place = (rank % self.devices, device);
         let Some(complete) = self.rendezvous.arrive(key, place, call, waiting) else { return };

@@ -150,8 +150,15 @@ def tall(dtype, storage):
     close(x, np.linalg.lstsq(full[:-1], b[:-1], None)[0], full)
     equal = full.copy()
     equal[:, 1] = equal[:, 0]
-    x, squares, info = ms.lstsq(put(mesh, equal, *SPECS[storage]), b)
+    equal = put(mesh, equal, *SPECS[storage])
+    x, squares, info = ms.lstsq(equal, b)
     assert int(whole(info)) == 2 and np.isnan(whole(x)).all() and np.isnan(whole(squares)).all()
+    try:
+        jax.block_until_ready(jax.jit(lambda a: ms.lstsq(a, b, on_failure="raise"))(equal))
+    except jax.errors.JaxRuntimeError as error:
+        assert "got one whose column 2 depends on those before it" in str(error), error
+    else:
+        raise AssertionError("no error")
     if storage == "rows":
         expect_factored(dtype)
 

@@ -58,14 +58,21 @@ class Placement(NamedTuple):
 
     def place(self, named: tuple[str, ...]) -> jax.Array:
         """int32[2] (rank, group) of the calling device, with mesh axes ``named``. Over processes
-        int32[3], with the first device's ticket: XLA gives it to all devices of this very call.
+        int32[3], with a ticket.
         """
         others = tuple(axis for axis in named if axis not in self.axes)
         rank = lax.axis_index(self.axes) if self.axes else 0
         numbers = [rank, lax.axis_index(others) if others else 0]
         if self.crosses_processes:
-            numbers.append(lax.psum(jnp.where(rank == 0, ffi.ticket(), 0), self.axes))
+            numbers.append(ticket(rank, self.axes))
         return jnp.stack([jnp.asarray(i, dtype=np.int32) for i in numbers])
+
+
+def ticket(rank, axes: tuple[str, ...]) -> jax.Array:
+    """int32: the first device's ticket. XLA gives it to all devices along the axes, of this very
+    call.
+    """
+    return lax.psum(jnp.where(rank == 0, ffi.ticket(), 0), axes)
 
 
 def axes_of(spec: PartitionSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,6 +1,6 @@
 """Tall matrices by rows over several processes. Each device reduces its own rows by the library.
 Then pairs of devices join their triangles, which XLA exchanges: neither MPI nor ScaLAPACK takes
-part.
+part, but for errors in a program with other calls.
 
     A_i = Q_i R_i,  [R_i; R_j] = Q_ij R_ij,  and so on, to the triangle of the first device
 
@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from meshsolve._execute.placements import Placement
+from meshsolve._execute.placements import Placement, ticket
 from meshsolve._library import ffi
 from meshsolve._library.ffi import Operation, operation
 
@@ -80,9 +80,11 @@ class _Devices(NamedTuple):
         raises = op.raises and routine == op.routine
         one = operation(routine, op.public, order=rows, raises=raises)
         # Other devices of the process are calls of their own.
-        place = jnp.stack([jnp.int32(0), self.rank.astype(jnp.int32)])
+        place = [jnp.int32(0), self.rank.astype(jnp.int32)]
+        if raises:  # in the order of the calls over processes
+            place.append(ticket(self.rank, self.axes))
         alone = self.size == jax.process_count()
-        return ffi.call(one, place, 1, "replicated", operands, alone=alone)
+        return ffi.call(one, jnp.stack(place), 1, "replicated", operands, alone=alone)
 
 
 def _rows_of(op: Operation, on: _Devices, a) -> int:
