@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::library;
 use super::mpi::{Communicator, Mpi, over};
@@ -106,6 +106,15 @@ pub fn start(libraries: &[PathBuf]) -> Result<Launch> {
 /// How MPI has started this process, if `start` has been called.
 pub fn launch() -> Option<&'static Launch> {
     ENGINE.get()?.as_ref().ok().map(|engine| &engine.launch)
+}
+
+/// Waits until `start` has ended here, as it has on another process. False if it does not.
+pub fn has_started() -> bool {
+    let since = Instant::now();
+    while ENGINE.get().is_none() && since.elapsed() < settings::timeout() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    ENGINE.get().is_some()
 }
 
 /// A call arrives, or the error that this process has instead. It has a run and a ticket. Its reply gets

@@ -18,7 +18,7 @@ mod roll;
 mod scalapack;
 
 pub use account::ACCOUNT;
-pub use engine::{Grid, Launch, Work, close, launch, start, submit};
+pub use engine::{Grid, Launch, Work, close, has_started, launch, start, submit};
 pub use mpi::{Communicator, Request};
 pub use roll::absent;
 pub use scalapack::{Descriptor, Eigen, checked};

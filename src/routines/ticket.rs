@@ -1,5 +1,6 @@
 //! Draws a number that no other call of this process gets: the name of a call over processes, once
-//! XLA has given all of them that of the first one. `src/processes/order.rs` has the reasons.
+//! XLA has given all of them that of the first one. `src/processes/order.rs` has the reasons. Before
+//! MPI has started it is -1.
 //!
 //! Result int32 `[]`. No attributes.
 
@@ -24,7 +25,7 @@ impl Routine for Ticket {
         let number =
             Array { name: "number", kind: "ticket", elements: "int32", shape: vec![], from: None };
         Description {
-            summary: "a number that no other call of the process gets",
+            summary: "a number that no other call of the process gets, or -1 before MPI has started",
             family: "ticket",
             results: vec![number],
             ..Description::default()
@@ -73,9 +74,10 @@ impl Job for Draw {
         static NEXT: AtomicI32 = AtomicI32::new(0);
         processes::ACCOUNT.begun();
         // Two processes never draw the same one.
-        let (rank, size) =
-            processes::launch().map_or((0, 1), |at| (at.rank as i32, at.size as i32));
-        let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_mul(size).wrapping_add(rank);
+        let number = processes::launch().map_or(-1, |at| {
+            let next = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_mul(at.size as i32);
+            next.wrapping_add(at.rank as i32) & i32::MAX
+        });
         for call in &self.0 {
             // SAFETY: an int32 (checked), which only this call uses until its reply.
             unsafe { call.rets[0].as_ptr().cast::<i32>().write_unaligned(number) };

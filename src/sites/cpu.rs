@@ -75,17 +75,20 @@ impl CallSite {
 }
 
 /// A call of one device has a ticket if it may fail, and then does so on all processes. They give its
-/// error in their order, as it ends the run: other calls of that may be announced.
+/// error in their order, as it ends the run: other calls of that may be announced. With a negative
+/// ticket no process has begun others.
 fn in_order(run: i64, ticket: Option<i32>, arrival: Arrival) -> Arrival {
     let Some(ticket) = ticket else { return arrival };
     ACCOUNT.arrived();
-    if processes::launch().is_none() {
+    if ticket < 0 {
         return arrival;
     }
     let Arrival { call, reply } = arrival;
-    let reply = Box::new(move |outcome| match outcome {
-        Ok(()) => reply(Ok(())),
-        Err(error) => Waiting { reply, call: (run, ticket.into()) }.refuse(error),
+    let reply = Box::new(move |outcome: Result<()>| match outcome {
+        Err(error) if processes::has_started() => {
+            Waiting { reply, call: (run, ticket.into()) }.refuse(error);
+        }
+        outcome => reply(outcome),
     });
     Arrival { call, reply }
 }

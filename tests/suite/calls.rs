@@ -421,3 +421,16 @@ fn calls_over_processes_need_a_ticket_and_an_engine() {
                  function of meshsolve, which starts them";
     assert_eq!(message(Some(0), 0, posv(2)), early);
 }
+
+/// A device's own call has a ticket, too, where processes agree on its failure. Without MPI it is -1.
+#[test]
+fn a_call_of_one_device_fails_by_itself_before_mpi_has_started() {
+    let site = CallSite::new(&posv(1).text("on_failure", "raise")).unwrap();
+    let (to, from) = outcomes();
+    let (mut singular, mut x, mut info) = (vec![1.0f64; 64], vec![1.0; 8], 0);
+    let call = posv_call(0, &mut singular, &mut x, &mut info, 8, 1, 1);
+    let reply = Box::new(move |outcome| to.send((0, outcome)).unwrap());
+    site.arrive(launch(), 0, Some(-1), meshsolve::rendezvous::Arrival { call, reply });
+    let error = errors(collect(&from, 1)).remove(0);
+    assert!(error.message.contains("minor of order 2"), "{}", error.message);
+}
