@@ -75,8 +75,8 @@ impl CallSite {
 }
 
 /// A call of one device has a ticket if it may fail, and then does so on all processes. They give its
-/// error in their order, as it ends the run: other calls of that may be announced. With a negative
-/// ticket no process has begun others.
+/// error in their order, as it ends the run: other calls of that may be announced. A negative ticket was
+/// drawn before MPI has started, so there are none.
 fn in_order(run: i64, ticket: Option<i32>, arrival: Arrival) -> Arrival {
     let Some(ticket) = ticket else { return arrival };
     ACCOUNT.arrived();

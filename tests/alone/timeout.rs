@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::alone;
-use crate::common::{diagnose, errors, run_diagnose};
+use crate::common::{collect, diagnose, diagnose_call, errors, outcomes, run_diagnose};
 use meshsolve::error::Kind;
-use meshsolve::rendezvous::Hosts;
+use meshsolve::rendezvous::{Arrival, Hosts};
 use meshsolve::settings;
 
 #[test]
@@ -36,14 +36,30 @@ fn a_deadline_does_not_outlive_its_rendezvous() {
         for _ in 0..3 {
             assert!(run_diagnose(&site, 1, &[0, 1]).into_iter().all(|(_, o)| o.is_ok()));
             std::thread::sleep(Duration::from_millis(300));
-            let (to, from) = crate::common::outcomes();
+            let (to, from) = outcomes();
             let mut data = [[0.5f32; 4]; 2];
             let [first, second] = &mut data;
-            crate::common::arrive(&site, 1, crate::common::diagnose_call(0, first), &to);
+            crate::common::arrive(&site, 1, diagnose_call(0, first), &to);
             std::thread::sleep(Duration::from_millis(200));
-            crate::common::arrive(&site, 1, crate::common::diagnose_call(1, second), &to);
-            assert!(crate::common::collect(&from, 2).into_iter().all(|(_, o)| o.is_ok()));
+            crate::common::arrive(&site, 1, diagnose_call(1, second), &to);
+            assert!(collect(&from, 2).into_iter().all(|(_, o)| o.is_ok()));
         }
+    });
+}
+
+/// A ticket is from a process where MPI has started. If it does not here, the call ends in the end.
+#[test]
+fn a_failure_does_not_wait_for_mpi_for_ever() {
+    alone(|| {
+        settings::set_timeout(Duration::from_millis(200));
+        let site = diagnose(1, "none");
+        let (to, from) = outcomes();
+        let mut data = [0.5f32; 4];
+        let reply = Box::new(move |outcome| to.send((0, outcome)).unwrap());
+        let call = diagnose_call(1, &mut data);
+        site.arrive(1, 0, Some(3), Arrival { call, reply });
+        let error = errors(collect(&from, 1)).remove(0);
+        assert!(error.message.starts_with("meshsolve.diagnose: operand `place`"), "{error}");
     });
 }
 

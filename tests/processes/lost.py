@@ -90,6 +90,17 @@ if what == "fails":
     for _ in range(8):
         report(tried(lambda: program(wrong, right, a, b)))
         report([float(x.addressable_data(0)[0]) for x in program(good, right, a, b)])
+if what == "some":
+    # A tall matrix without full rank on two of three processes, between calls of all.
+    solve = functools.partial(ms.solve, put(mesh, a, "x", None), put(mesh, b))
+    report(float(solve().addressable_data(0)[0]))
+    if RANK < 2:
+        two = mesh_of([0, 1])
+        inside = functools.partial(ms.local.lstsq, axis_name="x", on_failure="raise")
+        on_two = jax.shard_map(inside, mesh=two, in_specs=P("x"), out_specs=P())
+        tall = [put(two, np.ones((8, 2)), "x"), put(two, np.ones(8), "x")]
+        report(tried(lambda: jax.jit(on_two)(*tall)))
+    report(float(solve().addressable_data(0)[0]))
 if what == "meshes":
     for some in ([0, 2, 1, 3], [0, 2]):
         one = mesh_of(some)

@@ -261,13 +261,10 @@ def test_a_process_without_memory_refuses_for_all(launcher):
     assert all(text.endswith("(on process 1)") for text in texts), texts
 
 
-@pytest.mark.parametrize(
-    "what, processes, devices",
-    [("square", 1, 4), ("square", 2, 1), ("square", 2, 2), ("tall", 2, 1), ("tall", 2, 2)],
-)
-@pytest.mark.parametrize("launcher", LAUNCHERS[:1], ids=IDS[:1])
-def test_a_failed_call_ends_the_others_of_its_program(launcher, what, processes, devices):
-    """Some devices never come to these. Others would wait there, and so would each later call."""
+def expect_ended(launcher, what, processes, devices):
+    """A failed call has ended the others of its program, to which some devices never come. Others
+    would wait there, and so would each later call.
+    """
     more = {"devices": devices, "seconds": 60, "MESHSOLVE_TIMEOUT": "600"}
     ran = launch.run(launcher, processes, "lost.py", "fails", what, **more)
     assert ran.code == 0, ran.output
@@ -275,6 +272,27 @@ def test_a_failed_call_ends_the_others_of_its_program(launcher, what, processes,
     for of in ran.reported:
         assert len(of) == 16 and all(expected in text for (text,) in of[::2]), of
         assert np.allclose([of[1::2]], 1 / 2), of
+
+
+def test_a_failed_call_ends_the_others_of_its_program_in_one_process():
+    expect_ended(None, "square", processes=1, devices=4)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("what", ["square", "tall"])
+@pytest.mark.parametrize("launcher", LAUNCHERS[:1], ids=IDS[:1])
+def test_a_failed_call_ends_the_others_of_its_program(launcher, what, devices):
+    expect_ended(launcher, what, 2, devices)
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS[:1], ids=IDS[:1])
+def test_a_failure_on_some_processes_is_not_in_the_order_of_all(launcher):
+    ran = launch.run(launcher, 3, "lost.py", "some", seconds=40)
+    assert ran.code == 0, ran.output
+    *two, third = ran.reported
+    assert third == [[1 / 2], [1 / 2]]
+    for first, (text,), last in two:
+        assert first == last == [1 / 2] and "got one whose column 2" in text, text
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS[:1], ids=IDS[:1])

@@ -81,7 +81,8 @@ class _Devices(NamedTuple):
         one = operation(routine, op.public, order=rows, raises=raises)
         # Other devices of the process are calls of their own.
         place = [jnp.int32(0), self.rank.astype(jnp.int32)]
-        if raises:  # in the order of the calls over processes
+        # An error of all processes comes in the order of their calls. Others know of no other call.
+        if raises and self.size == jax.device_count():
             place.append(ticket(self.rank, self.axes))
         alone = self.size == jax.process_count()
         return ffi.call(one, jnp.stack(place), 1, "replicated", operands, alone=alone)
