@@ -48,11 +48,22 @@ if what == "absent":
         x = ms.solve(put(mesh, a, "x", None), put(mesh, b))
         report(float(x.addressable_data(0)[0]))
 if what == "early":
-    # All processes but the first end without waiting for what they have begun.
+    # All processes but the first end without waiting for what they have begun, or with an error.
+    def wrong(_):
+        time.sleep(1)
+        raise ValueError("a mistake in a callback")
+
+    if RANK and "callback" in sys.argv:
+        # Programs of several devices run in threads.
+        own = jax.sharding.Mesh(np.array(jax.local_devices()), "x")
+        call_back = jax.shard_map(
+            lambda x: jax.debug.callback(wrong, x), mesh=own, in_specs=P("x"), out_specs=None
+        )
+        jax.jit(call_back)(jax.device_put(np.ones(2), NamedSharding(own, P("x"))))
     tall = jax.jit(lambda: jax.random.normal(jax.random.key(0), (1 << 14, 64)),
                    out_shardings=NamedSharding(mesh, P("x", None)))()  # fmt: skip
     x = ms.lstsq(tall, jax.jit(lambda a: a.sum(1))(tall)).x
-    y = ms.solve(put(mesh, a, "x", None), put(mesh, b)) if len(sys.argv) > 2 else None
+    y = ms.solve(put(mesh, a, "x", None), put(mesh, b)) if "solve" in sys.argv else None
     if RANK == 0:
         report(float(abs(np.asarray(x.addressable_data(0)) - 1).max()) < 1e-12)
         report(y is None or float(y.addressable_data(0)[0]))

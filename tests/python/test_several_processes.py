@@ -194,8 +194,9 @@ def test_a_process_that_is_killed_ends_the_others(launcher):
 
 
 @pytest.mark.parametrize("launcher", [None, *LAUNCHERS[:1]], ids=["no MPI", *IDS[:1]])
-def test_processes_that_end_early_finish_their_part(launcher):
-    more = ["solve"] if launcher else []
+@pytest.mark.parametrize("callback", [[], ["callback"]], ids=["", "error of a callback"])
+def test_processes_that_end_early_finish_their_part(launcher, callback):
+    more = [*callback, *(["solve"] if launcher else [])]
     # With as few threads of XLA as devices its computations are not over before the program is.
     ran = launch.run(launcher, 2, "lost.py", "early", *more, devices=2, seconds=60, NPROC="2")
     assert ran.code == 0 and ran.reported == [[[True], [0.5 if launcher else True]], []], ran.output

@@ -79,18 +79,17 @@ def _end() -> None:
     if os.getpid() != _process:
         return
     orderly = getattr(sys, "last_value", None) is None
-    try:
+    with contextlib.ExitStack() as after:
+        after.callback(_core.close, orderly)
         if orderly:
+            # That also where the error of a program with a callback comes out.
+            after.callback(_finish)
             jax.effects_barrier()
-            if jax.process_count() > 1:
-                _finish()
-    finally:
-        _core.close(orderly)
 
 
 def _finish() -> None:
-    """Wait for all arrays: other processes may wait for this one's part of them."""
-    for array in jax.live_arrays():
+    """Wait for all arrays if other processes may wait for this one's part of them."""
+    for array in jax.live_arrays() if jax.process_count() > 1 else ():
         with contextlib.suppress(Exception):
             array.block_until_ready()
 
