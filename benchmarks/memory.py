@@ -10,10 +10,10 @@ and as many devices each, take one process, and unused memory goes back to the s
 "other_bytes" is the memory of the process before a case, in addition to A and b. `--what` names the
 call. meshsolve is one solve; factor is cho_factor, or lu_factor with `--assume gen`, and ten
 solves. refine is a solve by a factor in half the precision. inv is meshsolve.inv, lu-inv the
-inverse of a factor, which is kept, eigvalsh, eigh and sqrtm those of meshsolve. grad is the
-gradient of a solution's square with respect to A and b, logdet that of log |det A|. jnp is
-jax.scipy.linalg's factorisation and solve on the same shards. transpose is
-meshsolve.transpose_inplace of an n x columns array, jnp.transpose the same by XLA, donated. With
+inverse of a factor, which is kept, eigvalsh, eigh and sqrtm those of meshsolve. lstsq is that of a
+tall n x columns array. grad is the gradient of a solution's square with respect to A and b, logdet
+that of log |det A|. jnp is jax.scipy.linalg's factorisation and solve on the same shards. transpose
+is meshsolve.transpose_inplace of an n x columns array, jnp.transpose the same by XLA, donated. With
 storage "padded" A is on one device and n - 1 is solved: its sharded copy is 1. "two ways" is a
 matrix in blocks: half of the devices share its rows, and half its columns. `--again 3` solves three
 more times: "seconds" is their median, and "residual_ratio" norm(b - A x) / (n norm(A) norm(x) u),
@@ -45,6 +45,7 @@ _WHATS = (
     "eigvalsh",
     "eigh",
     "sqrtm",
+    "lstsq",
     "lu-inv",
     "grad",
     "logdet",
@@ -62,7 +63,9 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=8192)
     parser.add_argument("--devices", type=int, default=2)
     parser.add_argument("--platform", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--columns", type=int, help="to be transposed; n if left out")
+    parser.add_argument(
+        "--columns", type=int, help="of an array that is transposed or tall; n if left out"
+    )
     parser.add_argument("--what", choices=_WHATS, default="meshsolve")
     parser.add_argument("--assume", choices=("pos", "gen"), default="pos", help="of A")
     parser.add_argument("--storage", choices=_STORAGES, default="rows", help="how A lies")
@@ -178,16 +181,23 @@ def measure(options) -> dict:
     if padded:
         sharding = None
 
+    tall = options.what == "lstsq"
+
+    def columns_of(n):
+        return n * options.columns // options.n if options.columns else n
+
     def matrix(n):
         n -= padded
         i = jnp.arange(n, dtype=jnp.float64)
-        kms = lambda: 0.5 ** jnp.abs(i[:, None] - i[None, :])  # noqa: E731
+        j = i[: columns_of(n)]
+        kms = lambda: 0.5 ** jnp.abs(i[:, None] - j[None, :])  # noqa: E731
         return jax.block_until_ready(jax.jit(kms, out_shardings=sharding)())
 
     def rhs(n):
         n -= padded
         # Few are replicated, many distributed by columns: the layouts of the solver.
         spec = PartitionSpec() if options.rhs <= 32 else PartitionSpec(None, axes)
+        spec = PartitionSpec(axes) if tall else spec
         ones = lambda: jnp.ones((n, options.rhs))  # noqa: E731
         made = jax.jit(ones, out_shardings=None if padded else NamedSharding(mesh, spec))()
         return jax.block_until_ready(made)
@@ -204,10 +214,11 @@ def measure(options) -> dict:
     x = solve(a, b).block_until_ready()
     above = peak() - before
     assert bool(jnp.isfinite(x).all())
-    a_bytes = n * n * 8
+    a_bytes = n * columns_of(n) * 8
     row = {
         "what": options.what,
         "n": n,
+        "columns": columns_of(n),
         "devices": options.devices,
         "storage": options.storage,
         "assume": options.assume,
@@ -275,6 +286,9 @@ def _solver(options, mesh):
     def sqrtm(a, b):
         return ms.sqrtm(a, assume_a="her", overwrite_a=not keep, mesh=mesh)
 
+    def lstsq(a, b):
+        return ms.lstsq(a, b, mesh=mesh).x
+
     def lu_inv(a, b):
         return ms.lu_factor(a, not keep, mesh=mesh).inv()
 
@@ -291,7 +305,7 @@ def _solver(options, mesh):
 
     solvers = {"jnp": jnp, "factor": factor, "inv": inv, "lu-inv": lu_inv}
     solvers |= {"grad": grad, "logdet": logdet, "eigvalsh": eigvalsh, "eigh": eigh}
-    solvers["sqrtm"] = sqrtm
+    solvers |= {"sqrtm": sqrtm, "lstsq": lstsq}
     return solvers.get(options.what, solve)
 
 

@@ -161,6 +161,8 @@ pub enum Signal {
     Solved,
     /// Barriers of a group.
     Barriers,
+    /// Blocks of rows of a triangle that rows have been reduced into, in the order of all these.
+    Blocks,
     /// Steps of sweeps through a band.
     Sweeps,
 }

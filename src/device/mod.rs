@@ -132,12 +132,13 @@ pub trait Device<T: Scalar> {
         update: Update,
         rows: Range<GlobalRow>,
     );
-    /// `[R Z; C B] <- Q^H [R Z; C B]` with a unitary Q, so that the upper triangle R of order `n`
-    /// takes up the rows C. R and Z are in the first n rows of `a`. R's diagonal becomes real, and
-    /// zeros below it stay. C becomes V, with the reflectors' `coefficients`. If there are columns Z
-    /// and B, V is lost on some devices, and the columns of what B becomes have their norms. `room`
-    /// is the device's scratch.
-    fn reduce(&mut self, a: Cells<T>, n: usize, coefficients: Cells<T>, room: Cells<T>);
+    /// `[R Z; C B] <- Q^H [R Z; C B]` with a unitary Q, so that the upper triangle R takes up the rows
+    /// C. `r` is R with Z, of as many rows as the device reduces columns at a time, and `c` is C with B.
+    /// R's diagonal becomes real, and zeros below it stay. C becomes V, with the reflectors'
+    /// `coefficients` first in a block for all columns. If there are columns Z and B, V is lost on some
+    /// devices, and the columns of what B becomes have their norms. There `c` lies below `r`, as rows of
+    /// one block. `room` is the device's scratch.
+    fn reduce(&mut self, r: Cells<T>, c: Cells<T>, coefficients: Cells<T>, room: Cells<T>);
     /// `Q R = P` for a panel P with at least as many rows as columns. R overwrites its upper triangle
     /// and V, without its ones, the rest. The reflectors' `coefficients`, a column, and their T come
     /// along, which has zeros below its diagonal. `room` has three squares.

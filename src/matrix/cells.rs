@@ -130,6 +130,14 @@ impl<'a, T> Cells<'a, T> {
         self.row_range(row..self.rows.max(row))
     }
 
+    /// These rows and those of `below`, which follow them in the memory of the same columns.
+    pub fn above(&self, below: Self) -> Self {
+        let next = self.first.wrapping_add(self.rows * self.row_stride);
+        let strides = [self, &below].map(|of| (of.row_stride, of.col_stride, of.cols, of.rank));
+        assert!(next == below.first && strides[0] == strides[1], "rows of the same columns");
+        Cells { rows: self.rows + below.rows, ..*self }
+    }
+
     pub fn column(&self, col: usize) -> Self {
         self.sub(0, col, self.rows, 1)
     }

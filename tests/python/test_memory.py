@@ -88,6 +88,8 @@ KEPT = {
     "gradient of Cholesky": Case("--what grad --assume pos", 1, scratch=19 * MIB),
     "gradient of slogdet": Case("--what logdet --assume gen", 1, scratch=19 * MIB),
     "gradient of logdet": Case("--what logdet --assume pos", 1, scratch=19 * MIB),
+    # A is read; the bar is 3 % of it.
+    "least squares": Case("--what lstsq --n 32768 --columns 1024", scratch=int(0.03 * 256 * MIB)),
     # One more A for the shards, and the rows of one device while they are made.
     "distributed to a mesh": Case("--storage padded", 1, parts=1, scratch=6 * MIB),
     # Each device takes its rows of the blocks.

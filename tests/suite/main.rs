@@ -28,6 +28,7 @@ mod reflect;
 mod routines;
 mod small;
 mod solve_lines;
+mod tall;
 mod transpose;
 mod transpose_fast;
 mod transpose_large;

@@ -1,24 +1,24 @@
-//! The order in which workers join their triangles: in pairs, to that of worker 0.
+//! The order in which triangles are joined: in pairs, to the first one.
 
 use crate::comm::{Step, Stopped};
 use crate::device::Worker;
 use crate::scalar::Scalar;
 
-/// The number of joins, in each of which every worker takes part at most once.
-pub fn joins(workers: usize) -> usize {
-    workers.next_power_of_two().ilog2() as usize
+/// The number of joins of so many triangles, each of which takes part in a join at most once.
+pub fn joins(count: usize) -> usize {
+    count.next_power_of_two().ilog2() as usize
 }
 
-/// The worker whose triangle this one joins to its own.
-pub fn follower<T: Scalar>(worker: &impl Worker<T>, join: usize) -> Option<usize> {
-    let (me, distance) = (worker.worker(), 1 << join);
-    let leads = me.is_multiple_of(2 * distance) && me + distance < worker.workers();
+/// Whose triangle number `me` of so many joins to its own.
+pub fn follower(me: usize, count: usize, join: usize) -> Option<usize> {
+    let distance = 1 << join;
+    let leads = me.is_multiple_of(2 * distance) && me + distance < count;
     leads.then_some(me + distance)
 }
 
-/// The worker that joins this one's triangle to its own.
-pub fn leader<T: Scalar>(worker: &impl Worker<T>, join: usize) -> Option<usize> {
-    let (me, distance) = (worker.worker(), 1 << join);
+/// Who joins the triangle of number `me` to its own.
+pub fn leader(me: usize, join: usize) -> Option<usize> {
+    let distance = 1 << join;
     (me % (2 * distance) == distance).then(|| me - distance)
 }
 

@@ -15,15 +15,18 @@
 
 use std::ops::Range;
 
+use super::lines::Lines;
 use super::pairs::{expect_running, follower, joins, leader};
 use super::reconstruct::reconstruct;
-use super::tsqr::Stack;
+use super::stack::{CHUNK, Stack, rows_of_rank, steps};
 use crate::comm::Step;
 use crate::device::reflectors::{apply, triangle_of};
 use crate::device::{Op, Reflectors, Triangle, Worker};
 use crate::matrix::{Blocks, Cells};
 use crate::scalar::Scalar;
 
+/// Rows that a CPU worker reduces at a time, at least.
+const LEAST_ROWS: usize = 64;
 /// Columns of a panel of CPU workers, for which T is made again. Ranks have few large products.
 const PANEL: usize = 32;
 
@@ -47,20 +50,28 @@ pub struct Scratch {
     stack: Stack,
     /// Columns of a panel.
     width: usize,
+    /// Columns that are reduced at a time.
+    reduced: usize,
     /// Elements that the device needs.
     room: usize,
 }
 
 impl Scratch {
-    /// `room` are the elements that the device needs.
-    pub fn new(of: Extent, room: usize) -> Scratch {
-        let Extent { order, is_rank, .. } = of;
+    /// `reduced` are the columns that the device reduces at a time, `room` the elements that it needs.
+    pub fn new(of: Extent, reduced: usize, room: usize) -> Scratch {
+        let Extent { order, most, is_rank, .. } = of;
         // Worker 0 may have rows of its own in the last step.
-        let least = if is_rank { 2 * order } else { order };
-        let stack = Stack::new(order, 0, of.most, is_rank).with_rows(least);
+        let rows = match is_rank {
+            true => rows_of_rank(order, most).max(2 * order),
+            false => {
+                let rows = (CHUNK / order.max(1)).max(order / 2).max(LEAST_ROWS);
+                rows.min(most.max(1)).max(order)
+            }
+        };
+        let stack = Stack::new(order, rows, order);
         let width = if is_rank { order } else { PANEL.min(order) };
         // A panel needs three squares.
-        Scratch { of, stack, width, room: room.max(3 * width * width) }
+        Scratch { of, stack, width, reduced, room: room.max(3 * width * width) }
     }
 
     pub fn elements(&self) -> usize {
@@ -150,7 +161,7 @@ impl Scratch {
 
     /// Rows below the triangle.
     fn below<'c, T>(&self, own: Cells<'c, T>, rows: usize) -> Cells<'c, T> {
-        self.stack.whole(own).sub(self.of.order, 0, rows, self.of.order)
+        self.stack.below(own, rows)
     }
 
     /// The rows of the last step, those of worker 0 among them, and the coefficients.
@@ -162,21 +173,13 @@ impl Scratch {
 
     /// The first columns of panels, and their numbers.
     fn panels(&self) -> impl DoubleEndedIterator<Item = (usize, usize)> + use<> {
-        let (n, width) = (self.of.order, self.width);
-        (0..n.div_ceil(width.max(1))).map(move |i| (i * width, width.min(n - i * width)))
+        steps(self.of.order, self.width)
     }
 }
 
-/// A worker's rows of A without the first n, transposed, in some pieces.
-#[derive(Debug)]
-pub struct Lines<'c, T>(pub Vec<Cells<'c, T>>);
-
+/// Where a worker's rows are: some are factored first, and the others in chunks.
 impl<'c, T: Scalar + 'c> Lines<'c, T> {
-    fn count(&self) -> usize {
-        self.0.iter().map(Cells::cols).sum()
-    }
-
-    /// The rows of a chunk, after those that a worker factors first.
+    /// The rows of a chunk.
     fn chunk(&self, of: Scratch, chunk: usize) -> Range<usize> {
         let (base, most) = (of.base(self.count()), of.stack.rows());
         let at = |chunk: usize| (base + chunk * most).min(self.count());
@@ -186,36 +189,25 @@ impl<'c, T: Scalar + 'c> Lines<'c, T> {
     fn chunks(&self, of: Scratch) -> usize {
         (self.count() - of.base(self.count())).div_ceil(of.stack.rows())
     }
+}
 
-    /// The parts of some rows, and where these are among them.
-    fn parts(&self, rows: Range<usize>) -> impl Iterator<Item = (Cells<'c, T>, usize)> {
-        let mut before = 0;
-        self.0.iter().filter_map(move |line| {
-            let (start, end) = (before.max(rows.start), (before + line.cols()).min(rows.end));
-            let part = (start < end).then(|| {
-                let part = line.sub(0, start - before, line.rows(), end - start);
-                (part.transposed(), start - rows.start)
-            });
-            before += line.cols();
-            part
-        })
-    }
+/// Reads a worker's rows of A without the first n.
+fn read<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
+    lines: &Lines<T>,
+    rows: Range<usize>,
+    to: Cells<T>,
+) {
+    worker.span("read rows", None, |w| lines.read(w, rows, to));
+}
 
-    fn read<W: Worker<T>>(&self, worker: &mut W, rows: Range<usize>, to: Cells<T>) {
-        worker.span("read rows", None, |w| {
-            for (part, at) in self.parts(rows) {
-                w.copy(part, to.sub(at, 0, part.rows(), part.cols()));
-            }
-        });
-    }
-
-    fn write<W: Worker<T>>(&self, worker: &mut W, rows: Range<usize>, from: Cells<T>) {
-        worker.span("write rows", None, |w| {
-            for (part, at) in self.parts(rows) {
-                w.copy(from.sub(at, 0, part.rows(), part.cols()), part);
-            }
-        });
-    }
+fn write<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
+    lines: &Lines<T>,
+    rows: Range<usize>,
+    from: Cells<T>,
+) {
+    worker.span("write rows", None, |w| lines.write(w, rows, from));
 }
 
 /// R, in the triangle of worker 0, with V below. `first` are the first n rows of A, transposed, for
@@ -229,15 +221,15 @@ pub fn factor<'c, T: Scalar + 'c, W: Worker<T>>(
     keeps: bool,
 ) -> Step {
     let (own, n) = (scratch.own(), of.of.order);
-    let (stack, triangle, room) = (of.stack.whole(own), of.triangle(own), of.room(own));
+    let triangle = of.triangle(own);
     let base = of.base(lines.count());
     if base > 0 {
         let here = of.below(own, base);
-        lines.read(worker, 0..base, here);
+        read(worker, lines, 0..base, here);
         let coefficients = of.coefficients(own, of.of_chunk(0));
         worker.span("factor", None, |w| factor_rows(w, here, coefficients, own, of));
         if keeps {
-            lines.write(worker, 0..base, here);
+            write(worker, lines, 0..base, here);
         }
         worker.copy(here.sub(0, 0, n, n), triangle);
         worker.clear_outside(triangle, Triangle::Upper);
@@ -245,12 +237,11 @@ pub fn factor<'c, T: Scalar + 'c, W: Worker<T>>(
             expect_running(worker)?;
             let rows = lines.chunk(of, i);
             let here = of.below(own, rows.len());
-            lines.read(worker, rows.clone(), here);
+            read(worker, lines, rows.clone(), here);
             let coefficients = of.coefficients(own, of.of_chunk(i + 1));
-            let both = stack.sub(0, 0, n + rows.len(), n);
-            worker.span("reduce", None, |w| w.reduce(both, n, coefficients, room));
+            worker.span("reduce", None, |w| reduce(w, here, coefficients, own, of));
             if keeps {
-                lines.write(worker, rows, here);
+                write(worker, lines, rows, here);
             }
         }
     }
@@ -258,19 +249,21 @@ pub fn factor<'c, T: Scalar + 'c, W: Worker<T>>(
     for join in 0..of.joins() {
         worker.barrier()?;
         let only_moves = join == 0 && of.first_has_none();
-        match follower(worker, join) {
+        match follower(worker.worker(), worker.workers(), join) {
             Some(other) if only_moves && worker.worker() == 0 => {
                 worker.receive(triangles.of(other), triangle);
             }
             Some(other) => {
-                worker.receive(triangles.of(other), of.below(own, n));
-                let (both, coefficients) = (stack.sub(0, 0, 2 * n, n), of.coefficients(own, join));
-                worker.span("join", None, |w| w.reduce(both, n, coefficients, room));
+                let (here, coefficients) = (of.below(own, n), of.coefficients(own, join));
+                worker.receive(triangles.of(other), here);
+                worker.span("join", None, |w| reduce(w, here, coefficients, own, of));
             }
             None => {}
         }
         worker.barrier()?;
-        if let Some(leader) = leader(worker, join).filter(|&leader| leader > 0 || !only_moves) {
+        if let Some(leader) =
+            leader(worker.worker(), join).filter(|&leader| leader > 0 || !only_moves)
+        {
             worker.receive(scratch.part(|one| of.below(one, n)).of(leader), triangle);
         }
     }
@@ -283,7 +276,7 @@ pub fn factor<'c, T: Scalar + 'c, W: Worker<T>>(
         }
         worker.copy(first.transposed(), triangle);
         if of.first_has_none() {
-            lines.read(worker, 0..of.of.first, rest);
+            read(worker, lines, 0..of.of.first, rest);
         }
         worker.span("last step", None, |w| factor_rows(w, all, coefficients, own, of));
     }
@@ -312,7 +305,7 @@ pub fn form<'c, T: Scalar + 'c, W: Worker<T>>(
         }
         worker.copy(triangle, first.transposed());
         if of.first_has_none() {
-            lines.write(worker, 0..of.of.first, rest);
+            write(worker, lines, 0..of.of.first, rest);
         }
         if of.last_triangle() > 0 {
             worker.copy(of.below(own, n), triangle);
@@ -322,7 +315,8 @@ pub fn form<'c, T: Scalar + 'c, W: Worker<T>>(
     for join in (0..of.joins()).rev() {
         worker.barrier()?;
         let only_moves = join == 0 && of.first_has_none();
-        let joined = follower(worker, join).filter(|_| worker.worker() > 0 || !only_moves);
+        let joined = follower(worker.worker(), worker.workers(), join)
+            .filter(|_| worker.worker() > 0 || !only_moves);
         if let Some(other) = joined {
             let v = of.below(own, n);
             worker.receive(triangles.of(other), v);
@@ -330,7 +324,7 @@ pub fn form<'c, T: Scalar + 'c, W: Worker<T>>(
             worker.span("part", None, |w| expand(w, triangle, v, coefficients, own, of));
         }
         worker.barrier()?;
-        if let Some(leader) = leader(worker, join) {
+        if let Some(leader) = leader(worker.worker(), join) {
             let from = match only_moves && leader == 0 {
                 true => triangles.of(leader),
                 false => scratch.part(|one| of.below(one, n)).of(leader),
@@ -347,17 +341,33 @@ pub fn form<'c, T: Scalar + 'c, W: Worker<T>>(
         expect_running(worker)?;
         let rows = lines.chunk(of, i);
         let v = of.below(own, rows.len());
-        lines.read(worker, rows.clone(), v);
+        read(worker, lines, rows.clone(), v);
         let coefficients = of.coefficients(own, of.of_chunk(i + 1));
         worker.span("form rows", None, |w| expand(w, triangle, v, coefficients, own, of));
-        lines.write(worker, rows, v);
+        write(worker, lines, rows, v);
     }
     let here = of.below(own, base);
-    lines.read(worker, 0..base, here);
+    read(worker, lines, 0..base, here);
     let coefficients = of.coefficients(own, of.of_chunk(0));
     worker.span("form rows", None, |w| form_rows(w, here, Some(triangle), coefficients, own, of));
-    lines.write(worker, 0..base, here);
+    write(worker, lines, 0..base, here);
     Ok(())
+}
+
+/// Reduces rows below the triangle into it. V overwrites them.
+fn reduce<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
+    rows: Cells<T>,
+    coefficients: Cells<T>,
+    own: Cells<T>,
+    of: Scratch,
+) {
+    let (triangle, n) = (of.triangle(own), of.of.order);
+    for (first, k) in steps(n, of.reduced) {
+        let block = triangle.sub(first, first, k, n - first);
+        let right = rows.sub(0, first, rows.rows(), n - first);
+        worker.reduce(block, right, coefficients.sub(first, 0, k, 1), of.room(own));
+    }
 }
 
 /// `all = Q [R; 0]`, with V below R.

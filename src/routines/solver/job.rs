@@ -208,7 +208,11 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// What each worker has.
-    fn blocks<'s, U>(&self, me: usize, of: impl Fn(usize) -> Cells<'s, U>) -> Blocks<'s, U> {
+    pub(super) fn blocks<'s, U>(
+        &self,
+        me: usize,
+        of: impl Fn(usize) -> Cells<'s, U>,
+    ) -> Blocks<'s, U> {
         Blocks::new((0..self.sizes.workers).map(of), me)
     }
 

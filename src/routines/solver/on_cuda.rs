@@ -18,7 +18,7 @@ use super::routine::{Family, Stage};
 use super::sizes::{Machine, Sizes, band_width};
 use super::stack;
 use super::widths::{Shape, WHOLE_BY_ONE_RANK, cuda_tile_width, is_factored_whole};
-use crate::algorithms::qr::tsqr::Stack;
+use crate::algorithms::qr::tsqr::Extent;
 use crate::call::{Buffer, Call, Job};
 use crate::device::cpu::float_mode::FloatMode;
 use crate::device::cuda::communicator::{CudaCommunicator, CudaMemory};
@@ -149,12 +149,15 @@ impl Sizes {
             // B is A^T, or A on one device.
             let (of_a, rows) = ((m.max(n), m.min(n)), m.max(n) / ranks);
             let shapes: Vec<_> = match routine.has(Stage::Triangle) {
-                true => stack::thin(of_a, ranks, true).shapes(),
+                true => stack::thin(of_a, ranks, size, true).shapes(),
                 false => {
-                    let stack = Stack::new(of_a.1, rhs, rows, true);
+                    let order = of_a.1;
+                    let (sides, workers) = (rhs, ranks);
+                    let of = Extent { order, sides, most: rows, workers, size, is_rank: true };
+                    let of = stack::tsqr(of);
                     // The rank with the first rows may leave these.
-                    let fewer = rows.saturating_sub(of_a.1);
-                    stack.shapes(rows).chain(stack.shapes(fewer)).collect()
+                    let fewer = rows.saturating_sub(order);
+                    of.shapes(rows).chain(of.shapes(fewer)).collect()
                 }
             };
             let shapes = shapes.into_iter();

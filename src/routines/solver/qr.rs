@@ -146,8 +146,9 @@ pub fn factor<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step 
         if worker.owns(columns, t) {
             let (first, width) = (columns.tile(t).global.get(), columns.tile(t).width);
             let count = width.min(m.min(n) - first);
-            let r = a.tile_column(t).sub(0, 0, first + count, count);
-            find_dependent(worker, r, first, (m, n))?;
+            let r = |row: usize, rows: usize| a.tile_column(t).sub(row, 0, rows, count);
+            let above = (first > 0).then(|| r(0, first));
+            find_dependent(worker, above, &[r(first, count)], first, (m, n))?;
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use super::stack;
 use crate::algorithms::condition::block;
 use crate::algorithms::eigen;
 use crate::algorithms::lu::more_elements;
-use crate::algorithms::qr;
+use crate::algorithms::qr::{self, tsqr};
 use crate::log::Task;
 
 /// The factorisation that a routine makes or uses.
@@ -194,6 +194,8 @@ pub struct Extents {
     pub distributed: bool,
     /// The widest tile column.
     pub widest: usize,
+    /// Bytes of an element.
+    pub size: usize,
     pub is_rank: bool,
     /// How many tile columns there are if a routine uses reflectors of the reduction to a band later.
     pub kept: usize,
@@ -202,6 +204,13 @@ pub struct Extents {
 }
 
 impl Extents {
+    /// A has the smaller extent as columns.
+    fn of_rows(&self) -> tsqr::Extent {
+        let &Extents { m, n, ranks, workers, rhs, size, is_rank, .. } = self;
+        let (order, most) = (m.min(n), m.max(n) / ranks);
+        tsqr::Extent { order, sides: rhs, most, workers, size, is_rank }
+    }
+
     fn of_band(&self) -> eigen::Extent {
         let &Extents { n, widest, workers, is_rank, kept, .. } = self;
         eigen::Extent { n, widest, workers, is_rank, kept }
@@ -212,7 +221,7 @@ impl Stage {
     /// Elements of the scratch that stages use in turn: once in a memory, and for each worker there.
     /// Moves of A have theirs in addition.
     pub fn scratch(self, of: &Extents) -> [usize; 2] {
-        let &Extents { m, n, ranks, workers, rhs, group, distributed, widest, is_rank, .. } = of;
+        let &Extents { m, n, workers, rhs, group, distributed, widest, is_rank, .. } = of;
         let sums = if distributed { 0 } else { n * rhs };
         match self {
             // Partial sums.
@@ -231,11 +240,11 @@ impl Stage {
             Stage::CholeskyTrace | Stage::LuTrace => [0, n * group],
             Stage::Geqrf | Stage::FormQ | Stage::ApplyQ => qr::elements((m, n), widest, is_rank),
             Stage::SolveTriangle => [0, sums],
-            // A has the smaller extent as columns.
-            Stage::LeastSquares | Stage::Reduce | Stage::ReduceRest => {
-                [0, stack::elements(m.min(n), rhs, m.max(n) / ranks, is_rank)]
+            stage if stage.reduces_rows() => stack::tsqr(of.of_rows()).elements(),
+            Stage::Triangle => {
+                let of_a = (m.max(n), m.min(n));
+                [0, stack::thin(of_a, workers, of.size, is_rank).elements()]
             }
-            Stage::Triangle => [0, stack::thin((m.max(n), m.min(n)), workers, is_rank).elements()],
             Stage::ToBand => of.of_band().elements(),
             // After the triangles of the reflectors.
             Stage::Divide | Stage::TransformBack => {
@@ -247,6 +256,11 @@ impl Stage {
 }
 
 impl Stage {
+    /// Whether it reduces rows to a triangle without what makes Q.
+    pub fn reduces_rows(self) -> bool {
+        matches!(self, Stage::LeastSquares | Stage::Reduce | Stage::ReduceRest)
+    }
+
     /// Operations, about, for A of m x n, k right-hand sides, and so many eigenvectors: reports of
     /// progress weigh stages by them.
     fn work(self, [m, n, k, vectors]: [usize; 4]) -> f64 {

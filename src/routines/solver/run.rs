@@ -54,10 +54,10 @@ impl<T: Scalar> Job for Solver<T> {
     }
 
     unsafe fn run(&self, worker: usize) -> Result<()> {
-        let (widest, scratch) = (self.sizes.columns().widest(), self.own_scratch(worker));
+        let (packed, scratch) = (self.sizes.packed, self.own_scratch(worker));
         // SAFETY: *order*: `steps` is one routine. The caller promises that each worker runs it
         // once.
-        let mut worker = unsafe { CpuWorker::new(&self.comm, worker, widest, scratch) };
+        let mut worker = unsafe { CpuWorker::new(&self.comm, worker, packed, scratch) };
         // A stop is no error here: the worker that stopped the call has recorded the reason.
         let _ = self.steps(&mut worker, &Native);
         self.comm.failure().map_or(Ok(()), Err)

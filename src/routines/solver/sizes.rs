@@ -70,6 +70,10 @@ fn reflector_width(n: usize) -> usize {
     REFLECTOR_UNIT * (1 + n / 3072).min(3)
 }
 
+/// A worker that reduces rows packs what it applies reflectors with, and no tiles: its scratch is that
+/// for one tile of this width.
+const REDUCTION_WIDTH: usize = 32;
+
 /// Whole columns of a matrix in tiles of at most `tile` columns, for routines of a family.
 pub(super) fn whole_columns(
     family: Family,
@@ -200,6 +204,8 @@ pub struct Sizes {
     /// or on each rank.
     pub own: usize,
     pub shared: usize,
+    /// The width of the tiles that a worker packs.
+    pub packed: usize,
     /// Sums of moduli or squares of each worker, as real numbers.
     pub sums: usize,
     /// Row interchanges that are neither operand nor result.
@@ -270,8 +276,10 @@ impl Sizes {
         // An update by a pair of factors has a tile of each.
         let least = if routine.has(Stage::ToBand) { 2 } else { 0 };
         let tiles = columns.count().div_ceil(workers).min(most).max(least);
-        let own = (machine.own)(widest, tiles).max(turning);
         let is_rank = machine.is_rank;
+        let reduces = routine.run.iter().any(|stage| stage.reduces_rows()) && !is_rank;
+        let (packed, tiles) = if reduces { (REDUCTION_WIDTH, 1) } else { (widest, tiles) };
+        let own = (machine.own)(packed, tiles).max(turning);
         let kept = if goes_back { columns.count() } else { 0 };
         // Ranks do that in memory of the host.
         let vectors = if goes_back && !is_rank {
@@ -289,6 +297,7 @@ impl Sizes {
             group,
             distributed,
             widest,
+            size: dtype.size(),
             is_rank,
             kept,
             vectors,
@@ -314,6 +323,7 @@ impl Sizes {
             restore,
             own,
             shared,
+            packed,
             sums,
             pivots,
         }

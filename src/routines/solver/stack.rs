@@ -1,22 +1,28 @@
 //! The scratch of a worker that reduces rows of a tall matrix.
 
-use crate::algorithms::qr::thin;
-use crate::algorithms::qr::tsqr::Stack;
+use crate::algorithms::qr::{thin, tsqr};
 use crate::device::cpu::reflect;
 
-/// Its elements, for so many columns of A, right-hand sides, and rows on a rank.
-pub fn elements(n: usize, rhs: usize, rows: usize, is_rank: bool) -> usize {
-    Stack::new(n, rhs, rows, is_rank).elements(room(n + rhs, is_rank))
+/// To reduce them to a triangle.
+pub fn tsqr(of: tsqr::Extent) -> tsqr::Scratch {
+    let columns = of.order + of.sides;
+    let [width, room] = device(of.order, columns, of.size, of.is_rank);
+    tsqr::Scratch::new(of, width, room)
 }
 
-/// The same for Q and R of an A of m x n, or R alone.
-pub fn thin((m, n): (usize, usize), workers: usize, is_rank: bool) -> thin::Scratch {
+/// For Q and R of an A of m x n, or R alone, with elements of `size` bytes.
+pub fn thin((m, n): (usize, usize), workers: usize, size: usize, is_rank: bool) -> thin::Scratch {
     let first = (m / workers).saturating_sub(n);
     let of = thin::Extent { order: n, most: m.div_ceil(workers), first, workers, is_rank };
-    thin::Scratch::new(of, room(n, is_rank))
+    let [width, room] = device(n, n, size, is_rank);
+    thin::Scratch::new(of, width, room)
 }
 
-/// The elements that a device needs to reduce so many columns.
-fn room(columns: usize, is_rank: bool) -> usize {
-    if is_rank { 0 } else { reflect::scratch_elements(columns) }
+/// The columns that a device reduces at a time, of `order` with more on the right, and the elements
+/// that it needs.
+fn device(order: usize, columns: usize, size: usize, is_rank: bool) -> [usize; 2] {
+    match is_rank {
+        true => [order, 0],
+        false => [reflect::panel_width(columns, size), reflect::scratch_elements(columns, size)],
+    }
 }

@@ -5,15 +5,17 @@
 //! most min(m, n sqrt(m)) eps times the column's norm. Solutions and residuals are then NaN. With
 //! `order_of_a` m is that: A may be what is left of so many rows.
 
+use std::ops::Range;
+
 use super::dependent::find_dependent;
 use super::job::Solver;
 use super::routine::{Family, SolverRoutine, Stage};
 use super::slot::{A, INFO, Kind, Slot, slot};
 use super::stack;
-use crate::algorithms::qr::thin;
-use crate::algorithms::qr::tsqr::{Lines, Stack, reduce, residuals};
+use crate::algorithms::qr::tsqr::{Extent, Parts, Rows, Scratch, reduce, residuals};
+use crate::algorithms::qr::{Lines, thin};
 use crate::comm::Step;
-use crate::device::{Op, Side, Triangle, Worker};
+use crate::device::{Triangle, Worker};
 use crate::matrix::{Blocks, Cells};
 use crate::scalar::Scalar;
 
@@ -110,28 +112,37 @@ impl<T: Scalar> Solver<T> {
         (self.options.unpadded.unwrap_or(m), n)
     }
 
-    /// The scratch of every worker.
-    fn stacks(&self, me: usize) -> (Stack, Blocks<'_, T>) {
-        let ((m, n), k, is_rank) = (self.shape_of_a(), self.problem.rhs, self.sizes.is_rank);
-        let rows = m / self.problem.ranks();
-        let each = stack::elements(n, k, rows, is_rank);
-        (Stack::new(n, k, rows, is_rank), self.own_blocks(me, 0, each))
+    /// The scratch of a call that reduces rows, and what a worker has of it.
+    fn reduction(&self, me: usize) -> (Scratch, Parts<'_, T>) {
+        let (rows, order) = self.shape_of_a();
+        let (most, is_rank) = (rows / self.problem.ranks(), self.sizes.is_rank);
+        let (sides, workers) = (self.problem.rhs, self.sizes.workers);
+        let of = stack::tsqr(Extent { order, sides, most, workers, size: size_of::<T>(), is_rank });
+        let [once, each] = of.elements();
+        let own = self.own_blocks(me, once, each);
+        let triangles = match is_rank {
+            true => own.part(|one| of.own_triangle(one)),
+            false => self.blocks(me, |worker| {
+                let each = of.of_triangle();
+                self.shared_scratch(worker).sub(of.groups.of(worker) * each, 0, each, 1)
+            }),
+        };
+        (of, Parts { triangles, own: own.own() })
     }
 
     /// The same for Q and R.
     fn thin_scratch(&self, me: usize) -> (thin::Scratch, Blocks<'_, T>) {
         let ((m, n), workers, is_rank) =
             (self.shape_of_a(), self.sizes.workers, self.sizes.is_rank);
-        let of = stack::thin((m, n), workers, is_rank);
+        let of = stack::thin((m, n), workers, size_of::<T>(), is_rank);
         (of, self.own_blocks(me, 0, of.elements()))
     }
 
     /// The first n rows of A for worker 0, and this worker's other rows, all transposed.
-    fn rows_of_a<W: Worker<T>>(&self, worker: &W) -> (Option<Cells<'_, T>>, thin::Lines<'_, T>) {
+    fn rows_of_a<W: Worker<T>>(&self, worker: &W) -> (Option<Cells<'_, T>>, Lines<'_, T>) {
         let (_, n) = self.shape_of_a();
-        let lines = self.lines(worker, n);
         let first = (worker.worker() == 0).then(|| self.columns_of(worker, 0).sub(0, 0, n, n));
-        (first, thin::Lines(lines.into_iter().map(|line| line.a).collect()))
+        (first, self.rows(worker, n).a)
     }
 
     /// The shard of a rank, transposed.
@@ -140,21 +151,24 @@ impl<T: Scalar> Solver<T> {
         if self.options.storage.is_transpose() { shard } else { shard.transposed() }
     }
 
-    /// A worker's rows of A and B, of those from row `after` on: those of its rank, or a share.
-    fn lines<W: Worker<T>>(&self, worker: &W, after: usize) -> Vec<Lines<'_, T>> {
-        let (index, workers) = (worker.worker(), worker.workers());
+    /// The rows of a worker, of those from row `after` on: those of its rank, or a share.
+    fn rows_of(&self, worker: usize, after: usize) -> Range<usize> {
         let ranks = self.problem.ranks();
         let each = self.shape_of_a().0 / ranks;
-        let mine = match W::IS_RANK {
-            true => index * each..(index + 1) * each,
+        let end = |worker: usize| match self.sizes.is_rank {
+            true => worker * each,
             false => {
-                let end = |worker: usize| {
-                    (each as u128 * ranks as u128 * worker as u128 / workers as u128) as usize
-                };
-                end(index)..end(index + 1)
+                let all = each as u128 * ranks as u128;
+                (all * worker as u128 / self.sizes.workers as u128) as usize
             }
         };
-        let mine = mine.start.max(after)..mine.end.max(after);
+        end(worker).max(after)..end(worker + 1).max(after)
+    }
+
+    /// A worker's rows of A and B, of those from row `after` on.
+    fn rows<W: Worker<T>>(&self, worker: &W, after: usize) -> Rows<'_, T> {
+        let (ranks, mine) = (self.problem.ranks(), self.rows_of(worker.worker(), after));
+        let each = self.shape_of_a().0 / ranks;
         let of_rank = |rank: usize| {
             let within = |row: usize| row.clamp(rank * each, (rank + 1) * each) - rank * each;
             let (first, rows) = (within(mine.start), within(mine.end) - within(mine.start));
@@ -163,12 +177,16 @@ impl<T: Scalar> Solver<T> {
             }
             let columns = self.columns_of(worker, rank);
             let b = match self.problem.rhs {
-                0 => columns.transposed().sub(first, 0, rows, 0),
-                _ => self.operand_block(rank, "b").sub(first, 0, rows, self.problem.rhs),
+                0 => columns.sub(0, first, 0, rows),
+                _ => {
+                    self.operand_block(rank, "b").sub(first, 0, rows, self.problem.rhs).transposed()
+                }
             };
-            Some(Lines { a: columns.sub(0, first, columns.rows(), rows), b })
+            Some((columns.sub(0, first, columns.rows(), rows), b))
         };
-        (0..ranks).filter_map(of_rank).collect()
+        let (a, b) = (0..ranks).filter_map(of_rank).unzip();
+        let most = (0..self.sizes.workers).map(|worker| self.rows_of(worker, after).len()).max();
+        Rows { a: Lines(a), b: Lines(b), most: most.unwrap_or(0) }
     }
 }
 
@@ -184,7 +202,7 @@ pub fn triangle_of_a<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -
         let r = results.own();
         worker.copy(of.triangle(scratch.own()), r);
         worker.clear_outside(r, Triangle::Upper);
-        find_dependent(worker, r, 0, job.whole_shape())?;
+        find_dependent(worker, None, &[r], 0, job.whole_shape())?;
     }
     if W::IS_RANK { worker.replicate(&results, 0) } else { Ok(()) }
 }
@@ -206,16 +224,15 @@ pub fn form_rows<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> St
 /// each rank or of the first one, if they have R. Residuals are found on the way, where there is no
 /// ridge term.
 fn triangle<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W, after: usize) -> Step {
-    let ((stack, scratch), (_, n)) = (job.stacks(worker.worker()), job.shape_of_a());
+    let (of, parts) = job.reduction(worker.worker());
     worker.keep_subnormals(true);
-    let lines = job.lines(worker, after);
-    let squares = reduce(worker, lines.into_iter(), job.number, &scratch, stack)?;
+    let rows = job.rows(worker, after);
+    let squares = reduce(worker, &rows, job.number, &parts, of)?;
     if job.has_copy(worker) {
         // Every rank has found the same.
         job.found().residuals = squares.into_iter().map(|sum| sum.root().powi(2)).collect();
         if job.options.routine.gives(Kind::Triangle) {
-            let r = stack.triangle(scratch.own()).sub(0, 0, n, n);
-            worker.copy(r, job.result_block(worker.worker(), "r"));
+            of.copy_r(worker, parts.triangles.own(), job.result_block(worker.worker(), "r"));
         }
     }
     Ok(())
@@ -230,9 +247,8 @@ pub fn reduce_rows<T: Scalar, W: Worker<T>>(
     let (_, n) = job.shape_of_a();
     triangle(job, worker, if leaves_first { n } else { 0 })?;
     if !leaves_first && job.has_copy(worker) {
-        let (stack, scratch) = job.stacks(worker.worker());
-        let z = stack.triangle(scratch.own()).sub(0, n, n, job.problem.rhs);
-        worker.copy(z, job.result_block(worker.worker(), "z"));
+        let (of, parts) = job.reduction(worker.worker());
+        of.copy_z(worker, parts.triangles.own(), job.result_block(worker.worker(), "z"));
     }
     Ok(())
 }
@@ -240,22 +256,21 @@ pub fn reduce_rows<T: Scalar, W: Worker<T>>(
 /// The triangle of all rows, and the solutions.
 pub fn least_squares<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
     triangle(job, worker, 0)?;
-    let ((stack, scratch), (_, n)) = (job.stacks(worker.worker()), job.shape_of_a());
+    let (of, parts) = job.reduction(worker.worker());
     let x = job.result_block(worker.worker(), "x");
     if job.has_copy(worker) {
-        let all = stack.triangle(scratch.own());
-        find_dependent(worker, all.sub(0, 0, n, n), 0, job.whole_shape())?;
-        let z = all.sub(0, n, n, job.problem.rhs);
-        worker.trsm(Side::Left, all.sub(0, 0, n, n), Triangle::Upper, Op::None, z);
-        worker.copy(z, x);
+        let triangle = parts.triangles.own();
+        let blocks: Vec<_> = of.blocks_of_r(triangle);
+        find_dependent(worker, None, &blocks, 0, job.whole_shape())?;
+        of.solve(worker, triangle);
+        of.copy_z(worker, triangle, x);
     }
     if job.number == 0.0 {
         return Ok(());
     }
     // What is left after the triangle has the ridge term in it.
     worker.barrier()?;
-    let lines = job.lines(worker, 0);
-    let squares = residuals(worker, lines.into_iter(), x, &scratch, stack)?;
+    let squares = residuals(worker, &job.rows(worker, 0), x, &parts, of)?;
     job.found().residuals = squares.into_iter().map(|sum| sum.root().powi(2)).collect();
     Ok(())
 }

@@ -17,62 +17,85 @@ use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::reborrow::{Reborrow, ReborrowMut};
 use faer::{Accum, MatMut, MatRef, Par};
 
-use super::blas;
+use super::{blas, product};
 use crate::device::Op;
 use crate::scalar::Scalar;
 
 /// Columns of a leaf.
 const LEAF: usize = columns::MOST;
-/// Columns of a panel: the kernel takes up to 48 rows of V^H at a time.
-const PANEL: usize = 96;
+/// Columns on the right of a panel for which there is scratch.
+const AT_ONCE: usize = 128;
+/// The same where processors have no kernel: each product packs V.
+const WITHOUT_KERNEL: usize = 512;
 
-/// Of few columns each panel has fewer, as the product that joins two halves of it takes as long as
-/// the others (`lstsq` of 2^18 to 2^24 elements with panels of 16 to 96 columns).
-fn panel_width(columns: usize) -> usize {
+/// Columns of a panel, of so many. Of few columns each panel has fewer, as the product that joins two
+/// halves of it takes as long as the others. Elements have `size` bytes: the kernel takes 24 rows of V^H
+/// at a time, or 48 of float32. The widths come from measurements (benchmarks/NOTES.md).
+pub fn panel_width(columns: usize, size: usize) -> usize {
     match columns {
-        0..=256 => 16,
-        257..=768 => 24,
-        _ => PANEL,
+        0..=96 => 16,
+        97..=192 => 24,
+        193..=768 if size >= 8 => 24,
+        _ => 48,
     }
 }
 
 /// Elements of scratch to reduce blocks with so many columns in total.
-pub fn scratch_elements(columns: usize) -> usize {
-    2 * PANEL * PANEL + 2 * PANEL * columns
+pub fn scratch_elements(columns: usize, size: usize) -> usize {
+    let width = panel_width(columns, size);
+    let at_once = if product::tile::shape().is_some() { AT_ONCE } else { WITHOUT_KERNEL };
+    2 * width * (width + columns.min(at_once))
 }
 
-/// Large products, as the worker does them: `C <- C + alpha op(A) B`.
+/// Large products, as the worker does them.
 pub trait Products<T> {
+    /// `C <- C + alpha op(A) B`.
     fn product(&mut self, c: MatMut<T>, alpha: T, a: MatRef<T>, op: Op, b: MatRef<T>);
+    /// `[R; C] <- (I - V T^H V^H) [R; C]` for the rows of R where V has its ones. T has zeros below its
+    /// diagonal. `w` is for twice as many elements as some columns of R have.
+    fn reflect(&mut self, v: MatRef<T>, t: MatRef<T>, r: MatMut<T>, c: MatMut<T>, w: &mut [T]);
 }
 
-/// Reduces `c` into the upper triangle in the first columns of `r`. Both have more columns on the
-/// right, which it multiplies by Q^H. C then holds V, and `coefficients` those of the reflectors.
+/// `Products::reflect` by `Products::product`.
+pub fn reflect<T: Scalar>(
+    by: &mut impl Products<T>,
+    v: MatRef<T>,
+    t: MatRef<T>,
+    mut r: MatMut<T>,
+    mut c: MatMut<T>,
+    w: &mut [T],
+) {
+    let (k, all) = r.shape();
+    let most = (w.len() / (2 * k.max(1))).max(1);
+    for first in (0..all).step_by(most) {
+        let count = most.min(all - first);
+        let r = r.rb_mut().subcols_mut(first, count);
+        apply(by, v, t, r, c.rb_mut().subcols_mut(first, count), w);
+    }
+}
+
+/// Reduces `c` into the upper triangle in the first columns of `r`, a panel. Both have more columns on
+/// the right, which it multiplies by Q^H. C then holds V, and `coefficients` those of the reflectors.
 /// `scratch` has `scratch_elements` elements.
 pub fn reduce<T: Scalar>(
     by: &mut impl Products<T>,
-    mut r: MatMut<T>,
-    mut c: MatMut<T>,
+    r: MatMut<T>,
+    c: MatMut<T>,
     coefficients: &mut [T],
     scratch: &mut [T],
 ) {
-    let (n, all) = r.shape();
-    assert!(n <= all && c.ncols() == all, "a triangle and rows with as many columns");
-    let (small, large) = scratch.split_at_mut(2 * PANEL * PANEL);
-    let (t, w) = small.split_at_mut(PANEL * PANEL);
-    let width = panel_width(all);
-    for first in (0..n).step_by(width) {
-        let k = width.min(n - first);
-        let (diagonal, right) =
-            r.rb_mut().submatrix_mut(first, first, k, all - first).split_at_col_mut(k);
-        let (mut panel, rest) = c.rb_mut().subcols_mut(first, all - first).split_at_col_mut(k);
-        let mut t = MatMut::from_column_major_slice_mut(&mut t[..k * k], k, k);
-        factor(by, diagonal, panel.rb_mut(), t.rb_mut(), w);
-        for (j, to) in coefficients[first..first + k].iter_mut().enumerate() {
-            *to = t[(j, j)];
-        }
-        apply(by, panel.rb(), t.rb(), right, rest, large);
+    let (k, all) = r.shape();
+    assert!(k <= all && c.ncols() == all, "a triangle and rows with as many columns");
+    let (t, w) = scratch.split_at_mut(k * k);
+    let (diagonal, right) = r.split_at_col_mut(k);
+    let (mut panel, rest) = c.split_at_col_mut(k);
+    let mut t = MatMut::from_column_major_slice_mut(t, k, k);
+    t.fill(T::ZERO);
+    factor(by, diagonal, panel.rb_mut(), t.rb_mut(), &mut w[..k * k]);
+    for (j, to) in coefficients[..k].iter_mut().enumerate() {
+        *to = t[(j, j)];
     }
+    by.reflect(panel.rb(), t.rb(), right, rest, w);
 }
 
 /// The same for a panel. `t` becomes T, upper triangular.
@@ -105,8 +128,7 @@ fn factor<T: Scalar>(
     join(t, x.rb(), y);
 }
 
-/// `[R; C] <- (I - V T^H V^H) [R; C]` for the rows of R where V has its ones. `w` has twice as many
-/// elements as R.
+/// The same for all columns at once. `w` has twice as many elements as R.
 fn apply<T: Scalar>(
     by: &mut impl Products<T>,
     v: MatRef<T>,

@@ -3,6 +3,7 @@
 mod comm;
 mod pair;
 mod reflect;
+mod rows;
 mod sweep;
 mod update;
 mod vectors;
@@ -22,7 +23,7 @@ use super::getrf::swap_rows;
 use super::norm;
 use super::panel::GroupPanel;
 use super::product::{self, Coefficients, Units};
-use super::reflect::{Products, factor_panel, reduce};
+use super::reflect::{Products, factor_panel, reduce, reflect as apply_reflectors};
 use super::sizes::{LINE, packed_elements, packed_rows, shared_elements, tile_elements};
 use crate::comm::{Comm, Communicator, Group, Members, Step};
 use crate::device::{
@@ -65,6 +66,8 @@ pub struct CpuWorker<'a, T> {
     widest: usize,
     /// Memory for packed tiles.
     tiles: Cells<'a, T>,
+    /// Both.
+    packs: Cells<'a, T>,
     /// Of the product kernel; without one, faer does all products.
     units: Option<Units>,
     potrf: MemBuffer,
@@ -97,6 +100,7 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
             pack: scratch.sub(0, 0, packed, 1),
             widest: widest_tile,
             tiles: scratch.rows_from(packed),
+            packs: scratch,
             units: Units::of::<T>(),
             potrf: blas::potrf_scratch::<T>(widest_tile),
             since: Instant::now(),
@@ -216,6 +220,13 @@ impl<T: Scalar> Products<T> for CpuWorker<'_, T> {
             None => blas::gemm(c, alpha, a, op, b),
         }
     }
+
+    fn reflect(&mut self, v: MatRef<T>, t: MatRef<T>, r: MatMut<T>, c: MatMut<T>, w: &mut [T]) {
+        match self.pack_factors(v, t, r.ncols()) {
+            Some(mut factors) => factors.apply(r, c, w),
+            None => apply_reflectors(self, v, t, r, c, w),
+        }
+    }
 }
 
 impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
@@ -284,10 +295,10 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
         }
     }
 
-    fn reduce(&mut self, a: Cells<T>, n: usize, coefficients: Cells<T>, room: Cells<T>) {
-        let (r, c) = self.write(a).split_at_row_mut(n);
-        let (to, scratch) = (self.write(coefficients), self.write(room));
-        reduce(self, r, c, blas::column_mut(to, 0), blas::column_mut(scratch, 0));
+    fn reduce(&mut self, r: Cells<T>, c: Cells<T>, coefficients: Cells<T>, room: Cells<T>) {
+        let (r, c, scratch) = (self.write(r), self.write(c), self.write(room));
+        let to = blas::column_mut(self.write(coefficients), 0);
+        reduce(self, r, c, to, blas::column_mut(scratch, 0));
     }
 
     fn geqrf(&mut self, panel: Cells<T>, coefficients: Cells<T>, t: Cells<T>, room: Cells<T>) {

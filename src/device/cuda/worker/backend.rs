@@ -237,7 +237,8 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
         self.give(|worker| worker.subtract(a, panel, targets, update, rows));
     }
 
-    fn reduce(&mut self, a: Cells<T>, n: usize, coefficients: Cells<T>, _: Cells<T>) {
+    fn reduce(&mut self, r: Cells<T>, c: Cells<T>, coefficients: Cells<T>, _: Cells<T>) {
+        let (n, a) = (r.rows(), r.above(c));
         self.give(|worker| {
             let (a, coefficients) = (worker.own(a), worker.own(coefficients));
             worker.factor_qr(a, coefficients)

@@ -1,9 +1,10 @@
 //! Reductions of rows into triangles.
 
+use faer::reborrow::ReborrowMut;
 use faer::{Mat, MatMut, MatRef};
 use meshsolve::device::Op;
 use meshsolve::device::cpu::blas;
-use meshsolve::device::cpu::reflect::{self, Products, scratch_elements};
+use meshsolve::device::cpu::reflect::{self, Products, panel_width, scratch_elements};
 use meshsolve::scalar::{DType, Scalar};
 
 mod columns;
@@ -14,13 +15,23 @@ impl<T: Scalar> Products<T> for Plain {
     fn product(&mut self, c: MatMut<T>, alpha: T, a: MatRef<T>, op: Op, b: MatRef<T>) {
         blas::gemm(c, alpha, a, op, b);
     }
+
+    fn reflect(&mut self, v: MatRef<T>, t: MatRef<T>, r: MatMut<T>, c: MatMut<T>, w: &mut [T]) {
+        reflect::reflect(self, v, t, r, c, w);
+    }
 }
 
-/// `reflect::reduce`, in scratch of no numbers.
-fn reduce<T: Scalar>(r: MatMut<T>, c: MatMut<T>) {
+/// `reflect::reduce` for all panels, in scratch of no numbers.
+fn reduce<T: Scalar>(mut r: MatMut<T>, mut c: MatMut<T>) {
     let (n, all) = r.shape();
-    let (mut coefficients, mut scratch) = (vec![T::NAN; n], vec![T::NAN; scratch_elements(all)]);
-    reflect::reduce(&mut Plain, r, c, &mut coefficients, &mut scratch);
+    let size = size_of::<T>();
+    let (width, mut scratch) = (panel_width(all, size), vec![T::NAN; scratch_elements(all, size)]);
+    for first in (0..n).step_by(width) {
+        let k = width.min(n - first);
+        let block = r.rb_mut().submatrix_mut(first, first, k, all - first);
+        let right = c.rb_mut().subcols_mut(first, all - first);
+        reflect::reduce(&mut Plain, block, right, &mut vec![T::NAN; k], &mut scratch);
+    }
 }
 
 fn numbers<T: Scalar>(rows: usize, cols: usize, seed: u64) -> Mat<T> {
