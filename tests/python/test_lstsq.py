@@ -11,7 +11,7 @@ from jax.test_util import check_grads
 
 import meshsolve as ms
 from compiled import Program
-from helpers import DTYPES, mesh_of, mesh_set, put
+from helpers import DTYPES, mesh_of, mesh_set, put, run_fresh
 from least_squares_cases import (
     ORDER,
     M,
@@ -64,6 +64,35 @@ def test_shapes_around_panels_and_chunks(shape, devices):
     assert_solved(found, a, b)
     again = ms.lstsq(put(mesh, a, "x", None), put(mesh, b, "x", None))
     assert np.array_equal(found.x, again.x), "reruns are bit-identical"
+
+
+def test_workers_share_triangles():
+    """One to four groups of workers, panels of every width, and a dependent column after some."""
+    ran = run_fresh(
+        """
+        from least_squares_cases import assert_solved, system
+
+        for n in (130, 200, 400, 800):
+            for dtype in DTYPES if n == 200 else ["float64", "float32"]:
+                a, b = system(dtype, (3,), 8 * n, n)
+                found = ms.lstsq(a, b)
+                workers = ms.last_call()["workers"]
+                assert_solved(found, a, b)
+                term = 0.5 * np.eye(n, dtype=dtype)
+                longer = ms.lstsq(np.concatenate([a, term]), np.pad(b, ((0, n), (0, 0))))
+                eps = np.finfo(found.residuals.dtype).eps
+                x = ms.lstsq(a, b, ridge=0.25).x
+                a[:, 120] = a[:, 119]
+                dependent = int(ms.lstsq(a, b).info)
+                apart = float(abs(x - longer.x).max() / abs(x).max() / eps / n)
+                tell([workers, apart, dependent, bool((found.x == ms.lstsq(*system(
+                    dtype, (3,), 8 * n, n)).x).all())])
+        """,
+        env={"MESHSOLVE_THREADS": "4"},
+    )
+    assert len(ran.reported) == 10
+    for workers, apart, dependent, same in ran.reported:
+        assert workers == 4 and apart < 20 and dependent == 121 and same
 
 
 @pytest.mark.parametrize("scale", [1e-270, 1e290])

@@ -25,7 +25,8 @@ fn reduced<T: Scalar>(
 ) -> (Mat<T>, Vec<f64>) {
     let (workers, order) = (rows.len(), ab.ncols() - sides);
     let most = rows.iter().copied().max().unwrap_or(0);
-    let of = Extent { order, sides, most, workers, size: size_of::<T>(), is_rank: false };
+    let (m, size) = (ab.nrows(), size_of::<T>());
+    let of = Extent { rows: m, order, sides, workers, size, is_rank: false };
     let room =
         reflect::scratch_elements(ab.ncols(), size_of::<T>()) + 2 * width * (width + ab.ncols());
     let of = Scratch::new(of, width, room);

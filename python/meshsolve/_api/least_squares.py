@@ -59,9 +59,10 @@ def lstsq(
     """Minimise |B - A X|^2, plus ``ridge`` |X|^2, for an A of full rank.
 
     A tall A works by the triangle R of A = Q R: every device reads its rows once. The call neither
-    writes nor copies A. In addition to A and B each thread (or GPU) needs n (n + k) elements, and
-    some rows of A and B. The normal equations hold as for LAPACK's ``gels``. With a ridge term R is
-    that of [A; sqrt(ridge) I], so the condition number of A is not squared.
+    writes nor copies A. In addition to A and B a GPU needs n (n + k) elements and some rows of A
+    and B. Threads share triangles of half of that (docs/least-squares.md). The normal equations
+    hold as for LAPACK's ``gels``. With a ridge term R is that of [A; sqrt(ridge) I], so the
+    condition number of A is not squared.
 
     Of a wide A, with fewer rows than columns, X is the solution of A X = B with the least norm. It
     comes from a QR factorisation of A^H, a copy. An A by rows lies as it has to for that.

@@ -79,12 +79,17 @@ def _end() -> None:
     if os.getpid() != _process:
         return
     orderly = getattr(sys, "last_value", None) is None
-    with contextlib.ExitStack() as after:
-        after.callback(_core.close, orderly)
+    try:
         if orderly:
-            # That also where the error of a program with a callback comes out.
-            after.callback(_finish)
-            jax.effects_barrier()
+            try:
+                jax.effects_barrier()
+            except Exception:
+                # The error of a program with a callback. Others may still wait for this process.
+                _finish()
+                raise
+            _finish()
+    finally:
+        _core.close(orderly)
 
 
 def _finish() -> None:

@@ -32,12 +32,12 @@ const LEAST_OF_FLOAT32: usize = 288;
 /// The rows of a call and of its workers.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
+    /// Rows of A.
+    pub rows: usize,
     /// Columns of A.
     pub order: usize,
     /// Right-hand sides.
     pub sides: usize,
-    /// Rows on a rank.
-    pub most: usize,
     pub workers: usize,
     /// Bytes of an element.
     pub size: usize,
@@ -67,8 +67,8 @@ pub struct Parts<'c, T> {
 impl Scratch {
     /// For blocks of `width` rows of a triangle, and so many elements that the device needs.
     pub fn new(of: Extent, width: usize, room: usize) -> Scratch {
-        let Extent { order, sides, most, workers, size, is_rank } = of;
-        let columns = order + sides;
+        let Extent { rows, order, sides, workers, size, is_rank } = of;
+        let (columns, most) = (order + sides, rows.div_ceil(workers));
         let (stack, groups) = match is_rank {
             true => {
                 let rows = rows_of_rank(columns, most);

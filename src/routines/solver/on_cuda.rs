@@ -153,7 +153,7 @@ impl Sizes {
                 false => {
                     let order = of_a.1;
                     let (sides, workers) = (rhs, ranks);
-                    let of = Extent { order, sides, most: rows, workers, size, is_rank: true };
+                    let of = Extent { rows: of_a.0, order, sides, workers, size, is_rank: true };
                     let of = stack::tsqr(of);
                     // The rank with the first rows may leave these.
                     let fewer = rows.saturating_sub(order);

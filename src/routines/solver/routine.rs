@@ -206,9 +206,8 @@ pub struct Extents {
 impl Extents {
     /// A has the smaller extent as columns.
     fn of_rows(&self) -> tsqr::Extent {
-        let &Extents { m, n, ranks, workers, rhs, size, is_rank, .. } = self;
-        let (order, most) = (m.min(n), m.max(n) / ranks);
-        tsqr::Extent { order, sides: rhs, most, workers, size, is_rank }
+        let &Extents { m, n, workers, rhs, size, is_rank, .. } = self;
+        tsqr::Extent { rows: m.max(n), order: m.min(n), sides: rhs, workers, size, is_rank }
     }
 
     fn of_band(&self) -> eigen::Extent {

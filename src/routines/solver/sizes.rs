@@ -70,8 +70,9 @@ fn reflector_width(n: usize) -> usize {
     REFLECTOR_UNIT * (1 + n / 3072).min(3)
 }
 
-/// A worker that reduces rows packs what it applies reflectors with, and no tiles: its scratch is that
-/// for one tile of this width.
+/// A worker that reduces rows packs what it applies reflectors with, and no tile columns of A: its scratch
+/// for packing is that for so many tiles of this width.
+const REDUCTION_TILES: usize = 8;
 const REDUCTION_WIDTH: usize = 32;
 
 /// Whole columns of a matrix in tiles of at most `tile` columns, for routines of a family.
@@ -278,7 +279,8 @@ impl Sizes {
         let tiles = columns.count().div_ceil(workers).min(most).max(least);
         let is_rank = machine.is_rank;
         let reduces = routine.run.iter().any(|stage| stage.reduces_rows()) && !is_rank;
-        let (packed, tiles) = if reduces { (REDUCTION_WIDTH, 1) } else { (widest, tiles) };
+        let (packed, tiles) =
+            if reduces { (REDUCTION_WIDTH, REDUCTION_TILES) } else { (widest, tiles) };
         let own = (machine.own)(packed, tiles).max(turning);
         let kept = if goes_back { columns.count() } else { 0 };
         // Ranks do that in memory of the host.

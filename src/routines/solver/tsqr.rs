@@ -115,9 +115,9 @@ impl<T: Scalar> Solver<T> {
     /// The scratch of a call that reduces rows, and what a worker has of it.
     fn reduction(&self, me: usize) -> (Scratch, Parts<'_, T>) {
         let (rows, order) = self.shape_of_a();
-        let (most, is_rank) = (rows / self.problem.ranks(), self.sizes.is_rank);
         let (sides, workers) = (self.problem.rhs, self.sizes.workers);
-        let of = stack::tsqr(Extent { order, sides, most, workers, size: size_of::<T>(), is_rank });
+        let is_rank = self.sizes.is_rank;
+        let of = stack::tsqr(Extent { rows, order, sides, workers, size: size_of::<T>(), is_rank });
         let [once, each] = of.elements();
         let own = self.own_blocks(me, once, each);
         let triangles = match is_rank {

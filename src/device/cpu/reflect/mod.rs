@@ -29,8 +29,8 @@ const AT_ONCE: usize = 128;
 const WITHOUT_KERNEL: usize = 512;
 
 /// Columns of a panel, of so many. Of few columns each panel has fewer, as the product that joins two
-/// halves of it takes as long as the others. Elements have `size` bytes: the kernel takes 24 rows of V^H
-/// at a time, or 48 of float32. The widths come from measurements (benchmarks/NOTES.md).
+/// halves of it takes as long as the others. Elements have `size` bytes: with AVX-512 the kernel takes 24
+/// rows of V^H at a time, or 48 of float32. The widths come from measurements (benchmarks/NOTES.md).
 pub fn panel_width(columns: usize, size: usize) -> usize {
     match columns {
         0..=96 => 16,

@@ -1,4 +1,5 @@
-//! Reflectors applied to rows and to the triangle that takes them up, all of which stay in caches.
+//! Reflectors applied to rows and to the triangle that takes them up, some columns at a time: their part
+//! of the triangle and the products stay in the first-level cache.
 
 use faer::reborrow::{Reborrow, ReborrowMut};
 use faer::{MatMut, MatRef};
@@ -79,7 +80,7 @@ impl<'a, T: Scalar> Factors<'a, T> {
     /// `[R; C] <- (I - V T^H V^H) [R; C]`. `w` is for twice as many elements as some columns of R have.
     pub fn apply(&mut self, mut r: MatMut<T>, mut c: MatMut<T>, w: &mut [T]) {
         let (k, all) = r.shape();
-        let most = COLUMNS.min(w.len() / (2 * k)).max(1);
+        let most = COLUMNS.min(w.len() / (2 * k.max(1))).max(1);
         for first in (0..all).step_by(most) {
             let count = most.min(all - first);
             let r = r.rb_mut().subcols_mut(first, count);
