@@ -63,7 +63,6 @@ pub struct Turns {
     /// Where groups have several workers.
     phase: Option<Phase>,
     blocks: usize,
-    round: usize,
     /// The number of its turns that have ended.
     ended: usize,
 }
@@ -74,7 +73,7 @@ impl Turns {
         let (me, group) = (worker.worker(), groups.of(worker.worker()));
         let phase = (groups.count < groups.workers).then(|| worker.phase(Signal::Blocks));
         let (members, blocks) = (groups.members(group), groups.blocks);
-        Turns { group, members, worker: me, phase, blocks, round: 0, ended: 0 }
+        Turns { group, members, worker: me, phase, blocks, ended: 0 }
     }
 
     pub fn group(&self) -> usize {
@@ -98,13 +97,13 @@ impl Turns {
     /// Waits for the turn at the next block.
     pub fn wait<T: Scalar>(&self, worker: &mut impl Worker<T>) -> Step {
         let Some(phase) = &self.phase else { return Ok(()) };
-        match self.is_first() {
-            // The last one has to end this turn of the round before.
-            true if self.round > 0 => {
-                worker.wait(phase, self.members.end - 1, self.ended + 1 - self.blocks)
-            }
-            true => Ok(()),
-            false => worker.wait(phase, self.worker - 1, self.ended + 1),
+        if !self.is_first() {
+            return worker.wait(phase, self.worker - 1, self.ended + 1);
+        }
+        // The last one has to end this turn of the round before, if there was one.
+        match self.ended.checked_sub(self.blocks) {
+            Some(before) => worker.wait(phase, self.members.end - 1, before + 1),
+            None => Ok(()),
         }
     }
 
@@ -114,9 +113,5 @@ impl Turns {
         if let Some(phase) = &self.phase {
             worker.announce(phase, self.ended);
         }
-    }
-
-    pub fn ends_round(&mut self) {
-        self.round += 1;
     }
 }

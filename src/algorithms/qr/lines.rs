@@ -32,14 +32,16 @@ impl<'c, T: Scalar + 'c> Lines<'c, T> {
 
     pub fn read<W: Worker<T>>(&self, worker: &mut W, rows: Range<usize>, to: Cells<T>) {
         // Some devices copy no empty block.
-        for (part, at) in self.parts(rows).filter(|(part, _)| part.cols() > 0) {
-            worker.copy(part, to.sub(at, 0, part.rows(), part.cols()));
-        }
+        let parts = self.parts(rows).filter(|(part, _)| part.cols() > 0);
+        worker.span("read rows", None, |w| {
+            parts.for_each(|(part, at)| w.copy(part, to.sub(at, 0, part.rows(), part.cols())));
+        });
     }
 
     pub fn write<W: Worker<T>>(&self, worker: &mut W, rows: Range<usize>, from: Cells<T>) {
-        for (part, at) in self.parts(rows) {
-            worker.copy(from.sub(at, 0, part.rows(), part.cols()), part);
-        }
+        let parts = self.parts(rows);
+        worker.span("write rows", None, |w| {
+            parts.for_each(|(part, at)| w.copy(from.sub(at, 0, part.rows(), part.cols()), part));
+        });
     }
 }

@@ -191,25 +191,6 @@ impl<'c, T: Scalar + 'c> Lines<'c, T> {
     }
 }
 
-/// Reads a worker's rows of A without the first n.
-fn read<T: Scalar, W: Worker<T>>(
-    worker: &mut W,
-    lines: &Lines<T>,
-    rows: Range<usize>,
-    to: Cells<T>,
-) {
-    worker.span("read rows", None, |w| lines.read(w, rows, to));
-}
-
-fn write<T: Scalar, W: Worker<T>>(
-    worker: &mut W,
-    lines: &Lines<T>,
-    rows: Range<usize>,
-    from: Cells<T>,
-) {
-    worker.span("write rows", None, |w| lines.write(w, rows, from));
-}
-
 /// R, in the triangle of worker 0, with V below. `first` are the first n rows of A, transposed, for
 /// worker 0. With `keeps` the rows become V; without it, they are only read.
 pub fn factor<'c, T: Scalar + 'c, W: Worker<T>>(
@@ -225,11 +206,11 @@ pub fn factor<'c, T: Scalar + 'c, W: Worker<T>>(
     let base = of.base(lines.count());
     if base > 0 {
         let here = of.below(own, base);
-        read(worker, lines, 0..base, here);
+        lines.read(worker, 0..base, here);
         let coefficients = of.coefficients(own, of.of_chunk(0));
         worker.span("factor", None, |w| factor_rows(w, here, coefficients, own, of));
         if keeps {
-            write(worker, lines, 0..base, here);
+            lines.write(worker, 0..base, here);
         }
         worker.copy(here.sub(0, 0, n, n), triangle);
         worker.clear_outside(triangle, Triangle::Upper);
@@ -237,11 +218,11 @@ pub fn factor<'c, T: Scalar + 'c, W: Worker<T>>(
             expect_running(worker)?;
             let rows = lines.chunk(of, i);
             let here = of.below(own, rows.len());
-            read(worker, lines, rows.clone(), here);
+            lines.read(worker, rows.clone(), here);
             let coefficients = of.coefficients(own, of.of_chunk(i + 1));
             worker.span("reduce", None, |w| reduce(w, here, coefficients, own, of));
             if keeps {
-                write(worker, lines, rows, here);
+                lines.write(worker, rows, here);
             }
         }
     }
@@ -276,7 +257,7 @@ pub fn factor<'c, T: Scalar + 'c, W: Worker<T>>(
         }
         worker.copy(first.transposed(), triangle);
         if of.first_has_none() {
-            read(worker, lines, 0..of.of.first, rest);
+            lines.read(worker, 0..of.of.first, rest);
         }
         worker.span("last step", None, |w| factor_rows(w, all, coefficients, own, of));
     }
@@ -305,7 +286,7 @@ pub fn form<'c, T: Scalar + 'c, W: Worker<T>>(
         }
         worker.copy(triangle, first.transposed());
         if of.first_has_none() {
-            write(worker, lines, 0..of.of.first, rest);
+            lines.write(worker, 0..of.of.first, rest);
         }
         if of.last_triangle() > 0 {
             worker.copy(of.below(own, n), triangle);
@@ -341,16 +322,16 @@ pub fn form<'c, T: Scalar + 'c, W: Worker<T>>(
         expect_running(worker)?;
         let rows = lines.chunk(of, i);
         let v = of.below(own, rows.len());
-        read(worker, lines, rows.clone(), v);
+        lines.read(worker, rows.clone(), v);
         let coefficients = of.coefficients(own, of.of_chunk(i + 1));
         worker.span("form rows", None, |w| expand(w, triangle, v, coefficients, own, of));
-        write(worker, lines, rows, v);
+        lines.write(worker, rows, v);
     }
     let here = of.below(own, base);
-    read(worker, lines, 0..base, here);
+    lines.read(worker, 0..base, here);
     let coefficients = of.coefficients(own, of.of_chunk(0));
     worker.span("form rows", None, |w| form_rows(w, here, Some(triangle), coefficients, own, of));
-    write(worker, lines, 0..base, here);
+    lines.write(worker, 0..base, here);
     Ok(())
 }
 

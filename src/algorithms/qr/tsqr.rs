@@ -218,10 +218,8 @@ pub fn reduce<'c, T: Scalar + 'c, W: Worker<T>>(
         let at = |round: usize| (round * stack.rows()).min(count);
         let range = at(round)..at(round + 1);
         let chunk = stack.below(parts.own, range.len());
-        worker.span("read rows", None, |w| {
-            rows.a.read(w, range.clone(), chunk.sub(0, 0, chunk.rows(), n));
-            rows.b.read(w, range.clone(), chunk.sub(0, n, chunk.rows(), all - n));
-        });
+        rows.a.read(worker, range.clone(), chunk.sub(0, 0, chunk.rows(), n));
+        rows.b.read(worker, range, chunk.sub(0, n, chunk.rows(), all - n));
         take_up(worker, &mut turns, chunk, 0, parts, of)?;
         add(worker, &mut squares, chunk, n)?;
     }
@@ -273,7 +271,6 @@ fn take_up<T: Scalar, W: Worker<T>>(
         }
         turns.announce(worker);
     }
-    turns.ends_round();
     Ok(())
 }
 
