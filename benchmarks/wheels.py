@@ -2,11 +2,11 @@
 
 Run: python benchmarks/wheels.py OLD.whl NEW.whl [--routine lu,solve] [--n 512,4096]
 
-Each row is a routine, an order n, a dtype and a sharding; least squares has 8 n rows and n / 4
-columns. Three processes, of the old wheel, of the new one, and of the old one again, take turns on
-2 CPU devices, with A kept. The table has the median of the old wheel's seconds, and medians of the
-ratios of a round. These are new to old, and old to itself, which is the noise. The exit status is 1
-if a ratio is above 1 by more than the margin and the noise.
+Each row is a routine, an order n, a dtype and a sharding; ``SHAPES`` has those of matrices that are
+not square. Three processes, of the old wheel, of the new one, and of the old one again, take turns
+on 2 CPU devices, with A kept. The table has the median of the old wheel's seconds, and medians of
+the ratios of a round. These are new to old, and old to itself, which is the noise. The exit status
+is 1 if a ratio is above 1 by more than the margin and the noise.
 """
 
 import argparse
@@ -32,11 +32,19 @@ ROUTINES = {
     "reflectors": lambda ms, a, b: ms.qr(a, "raw").work,
     "qr": lambda ms, a, b: ms.qr(a),
     "lstsq": lambda ms, a, b: ms.lstsq(a, b).x,
+    "lstsq of 3 n rows": lambda ms, a, b: ms.lstsq(a, b).x,
+    "R of 4 n rows": lambda ms, a, b: ms.qr(a, "r"),
+    "qr of 4 n rows": lambda ms, a, b: ms.qr(a),
     "eigvalsh": lambda ms, a, b: ms.eigvalsh(a),
     "eigh": lambda ms, a, b: ms.eigh(a),
 }
-# A has 8 n rows and n / 4 columns.
-TALL = ("lstsq",)
+# Rows and columns of A for each n, where it is not square.
+SHAPES = {
+    "lstsq": (8, 0.25),
+    "lstsq of 3 n rows": (3, 1),
+    "R of 4 n rows": (4, 1),
+    "qr of 4 n rows": (4, 1),
+}
 # In place, so that each call transposes the result of the last one.
 TRANSPOSE = "transpose"
 SHARDINGS = {"rows": ("x", None), "columns": (None, "x")}
@@ -63,7 +71,7 @@ class Calls:
         mesh = jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
         spec = jax.sharding.PartitionSpec(*SHARDINGS[self.sharding])
         rng = np.random.default_rng(0)
-        m, k = (8 * self.n, self.n // 4) if self.routine in TALL else (self.n, self.n)
+        m, k = (int(times * self.n) for times in SHAPES.get(self.routine, (1, 1)))
         a = rng.standard_normal((m, k))
         if m == k:
             a = (a + a.T) / 2 + 2 * np.sqrt(self.n) * np.eye(self.n)

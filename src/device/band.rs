@@ -100,7 +100,6 @@ impl<'a, T> SweepReflectors<'a, T> {
 pub struct PanelReflectors<'a, T> {
     /// The first row of the matrix that they change.
     pub first: usize,
-    /// V, with other numbers in place of its ones and of the zeros above them.
+    /// V below its diagonal of ones, and T in place of those and of the zeros above them.
     pub v: Cells<'a, T>,
-    pub t: Cells<'a, T>,
 }

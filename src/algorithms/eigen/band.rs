@@ -1,6 +1,6 @@
 //! A = Q B Q^H with a Hermitian band matrix B, the first of two stages to a tridiagonal one (Bischof,
 //! Lang and Sun, ACM Trans. Math. Softw. 26, 2000). It works on the lower tiles of A, in place;
-//! reflectors V remain below the band.
+//! reflectors V remain below the band, and T of each panel in the place of R if it is kept.
 //!
 //! ```text
 //! for k:  A_k = V R below the band,  Q_k = I - V T V^H    panel k, by its owner
@@ -71,7 +71,11 @@ pub fn reduce_to_band<T: Scalar, W: Worker<T>>(
         worker.barrier()?;
         worker.progress(share_of_square(k.get() + 1, panels.len()));
     }
-    gather(worker, leading, scratch)
+    gather(worker, leading, scratch)?;
+    if scratch.of.kept > 0 && !W::IS_RANK {
+        put_triangles(worker, leading, &panels);
+    }
+    Ok(())
 }
 
 fn factor_panel<T: Scalar, W: Worker<T>>(worker: &mut W, leading: &Leading<T>, panel: &Panel<T>) {
@@ -195,4 +199,20 @@ fn gather<T: Scalar, W: Worker<T>>(
     }
     let rows = band.part(|one| one.transposed());
     worker.all_gather(&rows, leading.a().columns(), leading.tiles())
+}
+
+/// T of this worker's panels, to the place of R. So the scratch of T is free for eigenvectors.
+fn put_triangles<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
+    leading: &Leading<T>,
+    panels: &[Panel<T>],
+) {
+    let columns = leading.a().columns();
+    let own = panels.iter().filter(|panel| worker.owns(columns, panel.tile)).collect::<Vec<_>>();
+    for panel in own {
+        let (from, to) = (panel.t().own(), panel.columns(leading));
+        for j in 0..panel.count {
+            worker.copy(from.sub(0, j, j + 1, 1), to.sub(0, j, j + 1, 1));
+        }
+    }
 }

@@ -51,9 +51,8 @@ impl Extent {
         self.kept.max(2)
     }
 
-    /// Elements of the triangles T, which are the first ones. After the reduction and the sweeps nothing
-    /// reads what they have left in the others.
-    pub fn of_triangles(&self) -> usize {
+    /// Elements of the triangles T, which are the first ones.
+    fn of_triangles(&self) -> usize {
         self.triangles() * self.square()
     }
 
@@ -122,15 +121,12 @@ impl<'a, T: Scalar> Scratch<'a, T> {
         leading.tiles().take_while(is_reduced).map(|t| Panel::new(leading, t, self)).collect()
     }
 
-    /// The reflectors of all panels, if they are kept and this worker reaches them.
-    pub fn reflectors<'m>(&self, leading: &Leading<'_, 'm, T>) -> Vec<PanelReflectors<'m, T>>
-    where
-        'a: 'm,
-    {
+    /// The reflectors of all panels, if they are kept and this worker reaches them. The reduction has put
+    /// T in the place of R, which has become a part of the band.
+    pub fn reflectors<'m>(&self, leading: &Leading<'_, 'm, T>) -> Vec<PanelReflectors<'m, T>> {
         let of = |panel: Panel<'_, 'a, T>| PanelReflectors {
             first: panel.top,
-            v: leading.column(panel.tile, panel.top).sub(0, 0, panel.m, panel.count),
-            t: panel.t().own(),
+            v: panel.columns(leading),
         };
         self.panels(leading).into_iter().map(of).collect()
     }
@@ -186,6 +182,11 @@ impl<'s, 'a, T: Scalar> Panel<'s, 'a, T> {
 
     pub(super) fn x(&self) -> Cells<'a, T> {
         self.strip(X).own()
+    }
+
+    /// Those of A that it leaves V and R in. Of T in the place of R see [`Scratch::reflectors`].
+    pub(super) fn columns<'m>(&self, leading: &Leading<'_, 'm, T>) -> Cells<'m, T> {
+        leading.column(self.tile, self.top).sub(0, 0, self.m, self.count)
     }
 
     pub(super) fn t(&self) -> Blocks<'a, T> {

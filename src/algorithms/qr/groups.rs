@@ -28,7 +28,12 @@ pub struct Groups {
 impl Groups {
     /// As few as workers can share, for triangles of so many blocks.
     pub fn new(workers: usize, blocks: usize) -> Groups {
-        Groups { workers, count: workers.div_ceil((blocks / BLOCKS).max(1)), blocks }
+        Groups { workers, count: workers.div_ceil(Groups::most(blocks)), blocks }
+    }
+
+    /// The most workers that share a triangle of so many blocks.
+    pub fn most(blocks: usize) -> usize {
+        (blocks / BLOCKS).max(1)
     }
 
     /// Each worker alone.

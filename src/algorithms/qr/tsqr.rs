@@ -29,6 +29,14 @@ const LEAST_SHARED: usize = 144;
 /// Of float32 twice as many take the same time.
 const LEAST_OF_FLOAT32: usize = 288;
 
+/// The most workers on a CPU for `rows` of A and triangles of so many blocks: each triangle is for twice
+/// as many rows as it has, and each worker takes four times as many as it reduces at a time.
+pub fn most_workers(rows: usize, order: usize, width: usize) -> usize {
+    let triangles = (rows / (2 * order.max(1))).max(1);
+    let shared = triangles * Groups::most(order.div_ceil(width.max(1)));
+    shared.min(rows / (4 * LEAST_SHARED)).max(triangles)
+}
+
 /// The rows of a call and of its workers.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {

@@ -77,6 +77,14 @@ impl CallMemory {
         })
     }
 
+    /// The regions `Own` and `Shared` of all CPU workers together, as a column.
+    pub fn of_workers<T: Pod>(&self, sizes: &Sizes) -> Cells<'_, T> {
+        match &self.scratch {
+            Held::Cpu { scratch, .. } => scratch.cells(0, sizes.scratch()),
+            Held::Devices(_) => panic!("devices have no scratch together"),
+        }
+    }
+
     /// A region of the scratch, as a column.
     pub fn region<T: Pod>(&self, sizes: &Sizes, region: Region) -> Cells<'_, T> {
         let &Sizes { workers, own, shared, sums, pivots, .. } = sizes;

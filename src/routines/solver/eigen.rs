@@ -60,16 +60,11 @@ fn exponent<T: Scalar>(size: f64) -> i32 {
 }
 
 impl<T: Scalar> Solver<T> {
-    /// What decides about the scratch.
-    pub(super) fn extent_of_band(&self) -> Extent {
+    pub(super) fn scratch_of_band(&self, me: usize) -> Scratch<'_, T> {
         let (n, columns) = (self.problem.n, self.sizes.columns());
         let (workers, is_rank) = (self.sizes.workers, self.sizes.is_rank);
         let kept = if self.sizes.goes_back { columns.count() } else { 0 };
-        Extent { n, widest: columns.widest(), workers, is_rank, kept }
-    }
-
-    pub(super) fn scratch_of_band(&self, me: usize) -> Scratch<'_, T> {
-        let of = self.extent_of_band();
+        let of = Extent { n, widest: columns.widest(), workers, is_rank, kept };
         let [once, each] = of.elements();
         Scratch::new(of, self.common_blocks(me, 0, once), self.own_blocks(me, once, each))
     }

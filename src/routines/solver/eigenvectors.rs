@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use super::job::Solver;
 use super::routine::Stage;
-use super::sizes::vectors_elements;
 use crate::algorithms::eigen::{Leading, apply_panels};
 use crate::algorithms::owned_from;
 use crate::comm::Step;
-use crate::device::cpu::back::Back;
+use crate::device::cpu::back::{Back, Room};
 use crate::device::cpu::divide::Divided;
+use crate::device::cpu::real_columns;
 use crate::device::{SweepReflectors, Worker};
 use crate::layout::TileColumn;
 use crate::matrix::{Cells, Columns, DistMatrix};
@@ -46,17 +46,25 @@ impl<T: Scalar> Solver<T> {
         self.of_host(1).unwrap_or_else(|| columns_of(&self.eigenvectors(worker)))
     }
 
-    /// Scratch for eigenvectors: that of all workers, and a worker's own. That of ranks is in memory of
-    /// the host.
-    fn room_for_vectors(&self, me: usize) -> [Cells<'_, T>; 2] {
+    /// Scratch of this worker to divide, a part of that of all earlier stages and of that for packing.
+    /// Ranks have their own.
+    fn room_to_divide(&self, me: usize) -> Cells<'_, T> {
+        let each = real_columns::room::<T>(self.problem.n);
+        match &self.host {
+            Some(host) => host.cells(0, 0),
+            None => self.call_memory.of_workers(&self.sizes).sub(me * each, 0, each, 1),
+        }
+    }
+
+    /// The same to transform back: that of all workers, in memory of the host for ranks, and its own.
+    fn room_to_transform(&self, me: usize) -> [Cells<'_, T>; 2] {
         let (n, widest) = (self.problem.n, self.sizes.columns().widest());
-        let [shared, each] = vectors_elements::<T>(n, self.sizes.workers, widest);
+        let Room { shared, own } = Room::of::<T>(n, self.sizes.workers, widest);
         if let Some(host) = &self.host {
             return [shared, 0].map(|count| host.cells(2 * n * n * size_of::<T>(), count));
         }
-        let first = self.extent_of_band().of_triangles();
-        let all = self.common_blocks(me, first, shared).own();
-        [all, self.own_blocks(me, first + shared, each).own()]
+        let all = self.call_memory.of_workers::<T>(&self.sizes);
+        [all.sub(0, 0, shared, 1), all.sub(shared + me * own, 0, own, 1)]
     }
 
     /// After `transform_back`: to the form in which the caller's storage has V.
@@ -124,7 +132,7 @@ pub fn divide<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step 
     }
     worker.barrier()?;
     let divided = job.found().divided.clone().expect("what the first worker has just made");
-    let (z, [_, room]) = (job.z(worker), job.room_for_vectors(me));
+    let (z, room) = (job.z(worker), job.room_to_divide(me));
     worker.keep_subnormals(true);
     let left = worker.divide(&divided, &z, room)?;
     if left > 0 {
@@ -160,7 +168,7 @@ pub fn transform_back<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) 
         conjugates,
         wanted: wanted.clone(),
     };
-    worker.transform_back(&back, &z, job.room_for_vectors(me))?;
+    worker.transform_back(&back, &z, job.room_to_transform(me))?;
     if W::IS_RANK {
         let answer = job.eigenvectors(worker);
         fetch_columns(worker, &z, &answer, job.unpadded())?;

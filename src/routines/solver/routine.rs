@@ -199,8 +199,8 @@ pub struct Extents {
     pub is_rank: bool,
     /// How many tile columns there are if a routine uses reflectors of the reduction to a band later.
     pub kept: usize,
-    /// Elements to divide and to transform back: for all workers together, and for each.
-    pub vectors: [usize; 2],
+    /// Elements to divide and to transform back, in addition to the workers' own scratch.
+    pub vectors: usize,
 }
 
 impl Extents {
@@ -245,10 +245,7 @@ impl Stage {
                 [0, stack::thin(of_a, workers, of.size, is_rank).elements()]
             }
             Stage::ToBand => of.of_band().elements(),
-            // After the triangles of the reflectors.
-            Stage::Divide | Stage::TransformBack => {
-                [of.of_band().of_triangles() + of.vectors[0], of.vectors[1]]
-            }
+            Stage::Divide | Stage::TransformBack => [of.vectors, 0],
             _ => [0, 0],
         }
     }

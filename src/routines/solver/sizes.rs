@@ -4,6 +4,7 @@
 use super::operands::Problem;
 use super::options::{Norm, Options, Rhs, cpu_tile_width};
 use super::routine::{Extents, Family, SolverRoutine, Stage};
+use super::stack;
 use crate::algorithms::redistribute::Redistribution;
 use crate::device::cpu::back::{self, Room};
 use crate::device::cpu::{real_columns, scratch_elements, shared_elements, worker_count};
@@ -183,10 +184,10 @@ fn sums_of_worker(options: &Options, problem: &Problem) -> usize {
     }
 }
 
-/// Elements of scratch for eigenvectors: for so many workers together, and for each.
-pub(super) fn vectors_elements<T: Scalar>(n: usize, workers: usize, widest: usize) -> [usize; 2] {
+/// Elements of scratch of so many workers to find eigenvectors, stage by stage.
+fn vectors_elements<T: Scalar>(n: usize, workers: usize, widest: usize) -> usize {
     let Room { shared, own } = Room::of::<T>(n, workers, widest);
-    [shared, own.max(real_columns::room::<T>(n))]
+    (shared + workers * own).max(workers * real_columns::room::<T>(n))
 }
 
 pub struct Sizes {
@@ -240,8 +241,11 @@ impl Sizes {
         let distributed = options.rhs == Rhs::Columns;
         let groups = if distributed { ranks * rhs.div_ceil(group) } else { 0 };
         // Where a worker is a rank, all ranks take part.
-        // Each worker gets more rows than its triangle has.
+        let is_rank = machine.is_rank;
+        let reduces = routine.run.iter().any(|stage| stage.reduces_rows()) && !is_rank;
         let parts = match routine.family {
+            _ if reduces => stack::most_workers(m.max(n), m.min(n), rhs, dtype.size()),
+            // Each worker gets more rows than its triangle has.
             Family::Tsqr => m.max(n) / (2 * m.min(n).max(1)),
             _ => columns.count(),
         };
@@ -277,18 +281,17 @@ impl Sizes {
         // An update by a pair of factors has a tile of each.
         let least = if routine.has(Stage::ToBand) { 2 } else { 0 };
         let tiles = columns.count().div_ceil(workers).min(most).max(least);
-        let is_rank = machine.is_rank;
-        let reduces = routine.run.iter().any(|stage| stage.reduces_rows()) && !is_rank;
         let (packed, tiles) =
             if reduces { (REDUCTION_WIDTH, REDUCTION_TILES) } else { (widest, tiles) };
         let own = (machine.own)(packed, tiles).max(turning);
         let kept = if goes_back { columns.count() } else { 0 };
         // Ranks do that in memory of the host.
         let vectors = if goes_back && !is_rank {
-            dispatch!(dtype, T => vectors_elements::<T>(n, workers, widest),
-                else => panic!("{} is no dtype of the solvers", dtype.name()))
+            let all = dispatch!(dtype, T => vectors_elements::<T>(n, workers, widest),
+                else => panic!("{} is no dtype of the solvers", dtype.name()));
+            all.saturating_sub(workers * own)
         } else {
-            [0, 0]
+            0
         };
         let extents = Extents {
             m,

@@ -10,6 +10,11 @@ pub fn tsqr(of: tsqr::Extent) -> tsqr::Scratch {
     tsqr::Scratch::new(of, width, room)
 }
 
+/// The most workers on a CPU that reduce them.
+pub fn most_workers(rows: usize, order: usize, sides: usize, size: usize) -> usize {
+    tsqr::most_workers(rows, order, reflect::panel_width(order + sides, size))
+}
+
 /// For Q and R of an A of m x n, or R alone, with elements of `size` bytes.
 pub fn thin((m, n): (usize, usize), workers: usize, size: usize, is_rank: bool) -> thin::Scratch {
     let first = (m / workers).saturating_sub(n);

@@ -77,7 +77,7 @@ pub fn batches<T: Scalar>(
         }
     }
     for (index, panel) in panels.iter().enumerate().rev() {
-        add(Source::Panel(index), panel.t.cols(), panel.first, panel.v.rows());
+        add(Source::Panel(index), panel.v.cols(), panel.first, panel.v.rows());
     }
     all
 }

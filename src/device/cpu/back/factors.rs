@@ -108,10 +108,15 @@ pub unsafe fn make_panel<T: Scalar>(
     to: &mut [T],
     mut room: &mut [T],
 ) {
-    let (rows, count) = (piece.rows, panel.t.cols());
+    let (rows, count) = (piece.rows, panel.v.cols());
     // SAFETY: the caller's promise.
-    let (all, t) = unsafe { (panel.v.read(), panel.t.read()) };
-    let v = take(&mut room, rows * count);
+    let all = unsafe { panel.v.read() };
+    let (v, t) = (take(&mut room, rows * count), take(&mut room, count * count));
+    t.fill(T::ZERO);
+    for (j, column) in t.chunks_exact_mut(count).enumerate() {
+        column[..=j].copy_from_slice(&blas::column(all, j)[..=j]);
+    }
+    let t = MatRef::from_column_major_slice(t, count, count);
     for (j, column) in v.chunks_exact_mut(rows).enumerate() {
         column.copy_from_slice(&blas::column(all, j)[piece.row..][..rows]);
         for (i, x) in column.iter_mut().enumerate().take((j + 1).saturating_sub(piece.row)) {

@@ -77,7 +77,7 @@ fn by_workers<T: Scalar>(back: &Back<T>, rows: &mut [T], n: usize, workers: usiz
 /// By one thread, with this kernel and so much room for a batch.
 fn alone<T: Scalar>(back: &Back<T>, kernel: Kernel, rows: &mut [T], n: usize, room: usize) {
     let columns = Columns::new([Cells::of(rows).by_columns(n, n, n)]);
-    let widths = back.panels.iter().map(|panel| panel.t.cols());
+    let widths = back.panels.iter().map(|panel| panel.v.cols());
     let width = widths.chain([back.sweeps.width()]).max().unwrap();
     let mut shared = vec![T::NAN; factors::most_elements(kernel, n, width)];
     let shared = Cells::of(&mut shared);
@@ -186,15 +186,16 @@ fn bands_in_every_dtype() {
 /// (I - V T V^H) C, by strips and by products of whole matrices.
 fn of_panels<T: Scalar>(n: usize, k: usize, first: usize, kernel: Kernel) {
     let m = n - first;
-    let all = numbers::<T>(m * k + k * k + n * n);
-    let (mut v, mut t) = (all[..m * k].to_vec(), all[m * k..][..k * k].to_vec());
-    let c = Mat::from_fn(n, n, |i, j| all[m * k + k * k + i * n + j]);
+    let all = numbers::<T>(m * k + n * n);
+    // V below the diagonal, and T from there on.
+    let mut v = all[..m * k].to_vec();
+    let c = Mat::from_fn(n, n, |i, j| all[m * k + i * n + j]);
     let whole_v = Mat::from_fn(m, k, |i, j| match i.cmp(&j) {
         std::cmp::Ordering::Less => T::ZERO,
         std::cmp::Ordering::Equal => T::ONE,
         std::cmp::Ordering::Greater => v[i + j * m],
     });
-    let whole_t = Mat::from_fn(k, k, |i, j| t[i + j * k]);
+    let whole_t = Mat::from_fn(k, k, |i, j| if i <= j { v[i + j * m] } else { T::ZERO });
     let mut expected = c.clone();
     let below = c.subrows(first, m);
     let change = &whole_v * (&whole_t * (whole_v.adjoint() * below));
@@ -203,11 +204,7 @@ fn of_panels<T: Scalar>(n: usize, k: usize, first: usize, kernel: Kernel) {
             expected[(first + i, j)] += -change[(i, j)];
         }
     }
-    let panel = PanelReflectors {
-        first,
-        v: Cells::of(&mut v).by_columns(m, k, m),
-        t: Cells::of(&mut t).by_columns(k, k, k),
-    };
+    let panel = PanelReflectors { first, v: Cells::of(&mut v).by_columns(m, k, m) };
     let mut rows: Vec<T> = (0..n * n).map(|at| c[(at / n, at % n)]).collect();
     let mut none = [T::NAN];
     let sweeps = Columns::new([Cells::of(&mut none)]);

@@ -44,6 +44,36 @@ fn little_work_has_one_worker() {
     }
 }
 
+fn by_two_workers(name: &str, problem: &Problem) -> Sizes {
+    let options = plain(routine(name), Storage::Rows, true, Rhs::Replicated);
+    let machine = Machine { workers: 2, ..Machine::host::<f64>(&options, problem) };
+    Sizes::new(&options, problem, &machine)
+}
+
+/// The scratch of eigenvectors: that for packing is a part of it, and T is in A.
+#[test]
+fn eigenvectors_take_little_more_than_themselves() {
+    for (n, share) in [(4096, 0.15), (8192, 0.13)] {
+        let sizes = by_two_workers("eigenvectors", &square(n, 2, 1, DType::F64));
+        let found = sizes.scratch() as f64 / (n * n) as f64;
+        assert!((0.8 * share..share).contains(&found), "{n}: {found}");
+    }
+}
+
+/// Workers with one triangle need no more than some times the rows that they reduce at a time.
+#[test]
+fn workers_of_least_squares() {
+    let workers = |m: usize, n: usize| {
+        // By rows the solver has A^T.
+        let problem = Problem { m: n, n: m, grid: Grid::new(1, 2), rhs: 1, dtype: DType::F64 };
+        by_two_workers("gels", &problem).workers
+    };
+    let shapes = [(1536, 512), (2048, 1024), (8192, 4096), (1152, 576), (400, 100)];
+    assert_eq!(shapes.map(|(m, n)| workers(m, n)), [2; 5]);
+    // Too few rows, and too few blocks of a triangle.
+    assert_eq!([(1024, 512), (300, 100)].map(|(m, n)| workers(m, n)), [1; 2]);
+}
+
 #[test]
 fn a_block_cyclic_factor_has_the_same_tiles_for_all_routines() {
     // With 128 threads, every worker has enough columns for wide tiles.
