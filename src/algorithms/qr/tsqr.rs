@@ -29,12 +29,15 @@ const LEAST_SHARED: usize = 144;
 /// Of float32 twice as many take the same time.
 const LEAST_OF_FLOAT32: usize = 288;
 
-/// The most workers on a CPU for `rows` of A and triangles of so many blocks: each triangle is for twice
-/// as many rows as it has, and each worker takes four times as many as it reduces at a time.
-pub fn most_workers(rows: usize, order: usize, width: usize) -> usize {
-    let triangles = (rows / (2 * order.max(1))).max(1);
-    let shared = triangles * Groups::most(order.div_ceil(width.max(1)));
-    shared.min(rows / (4 * LEAST_SHARED)).max(triangles)
+/// The most workers on a CPU for `rows` of A with blocks of `width` rows and elements of `size` bytes.
+/// Each triangle is for twice as many rows as it has. Of several workers that share one, the rows in work
+/// are an eighth of A, about. A square A has one worker: where several processes have the same one, so
+/// are their results, whatever their threads.
+pub fn most_workers(rows: usize, order: usize, width: usize, size: usize) -> usize {
+    let triangles = rows / (2 * order.max(1));
+    let at_a_time = if size < 8 { LEAST_OF_FLOAT32 } else { LEAST_SHARED };
+    let sharing = triangles * Groups::most(order.div_ceil(width.max(1)));
+    sharing.min(rows.div_ceil(8 * at_a_time)).max(triangles).max(1)
 }
 
 /// The rows of a call and of its workers.

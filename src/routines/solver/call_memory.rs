@@ -28,7 +28,7 @@ pub struct CallMemory {
 /// A region of the scratch.
 #[derive(Clone, Copy, Debug)]
 pub enum Region {
-    /// That of one worker, of `Sizes::own` elements.
+    /// That of one worker, of `Sizes::own` elements, but for stages that take [`CallMemory::of_workers`].
     Own(usize),
     /// That which the phases use in turn, in the memory that a worker reaches: staging columns of the
     /// redistribution, partial sums, scratch of the transposition, vectors of an estimate, panels
@@ -77,7 +77,8 @@ impl CallMemory {
         })
     }
 
-    /// The regions `Own` and `Shared` of all CPU workers together, as a column.
+    /// The regions `Own` and `Shared` of all CPU workers together, as a column. A stage that takes it has
+    /// barriers before and after.
     pub fn of_workers<T: Pod>(&self, sizes: &Sizes) -> Cells<'_, T> {
         match &self.scratch {
             Held::Cpu { scratch, .. } => scratch.cells(0, sizes.scratch()),

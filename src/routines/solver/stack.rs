@@ -12,7 +12,7 @@ pub fn tsqr(of: tsqr::Extent) -> tsqr::Scratch {
 
 /// The most workers on a CPU that reduce them.
 pub fn most_workers(rows: usize, order: usize, sides: usize, size: usize) -> usize {
-    tsqr::most_workers(rows, order, reflect::panel_width(order + sides, size))
+    tsqr::most_workers(rows, order, reflect::panel_width(order + sides, size), size)
 }
 
 /// For Q and R of an A of m x n, or R alone, with elements of `size` bytes.

@@ -60,18 +60,21 @@ fn eigenvectors_take_little_more_than_themselves() {
     }
 }
 
-/// Workers with one triangle need no more than some times the rows that they reduce at a time.
+/// Workers share a triangle where there are rows and blocks enough.
 #[test]
 fn workers_of_least_squares() {
-    let workers = |m: usize, n: usize| {
+    let workers = |m: usize, n: usize, dtype: DType| {
         // By rows the solver has A^T.
-        let problem = Problem { m: n, n: m, grid: Grid::new(1, 2), rhs: 1, dtype: DType::F64 };
+        let problem = Problem { m: n, n: m, grid: Grid::new(1, 2), rhs: 1, dtype };
         by_two_workers("gels", &problem).workers
     };
-    let shapes = [(1536, 512), (2048, 1024), (8192, 4096), (1152, 576), (400, 100)];
-    assert_eq!(shapes.map(|(m, n)| workers(m, n)), [2; 5]);
-    // Too few rows, and too few blocks of a triangle.
-    assert_eq!([(1024, 512), (300, 100)].map(|(m, n)| workers(m, n)), [1; 2]);
+    let shapes = [(1536, 512), (2048, 1024), (8192, 4096), (1154, 577), (400, 100)];
+    assert_eq!(shapes.map(|(m, n)| workers(m, n, DType::F64)), [2; 5]);
+    // Too few rows, too few blocks of a triangle, and rows of float32, of which more are in work.
+    assert_eq!([(1024, 512), (300, 100)].map(|(m, n)| workers(m, n, DType::F64)), [1; 2]);
+    assert_eq!([(2048, 1024), (2560, 1024)].map(|(m, n)| workers(m, n, DType::F32)), [1, 2]);
+    // As each of several processes has it at the end.
+    assert_eq!([(4096, 4096), (8190, 4096)].map(|(m, n)| workers(m, n, DType::F64)), [1; 2]);
 }
 
 #[test]
