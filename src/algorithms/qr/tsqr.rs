@@ -29,10 +29,10 @@ const LEAST_SHARED: usize = 144;
 /// Of float32 twice as many take the same time.
 const LEAST_OF_FLOAT32: usize = 288;
 
-/// The most workers on a CPU for `rows` of A with blocks of `width` rows and elements of `size` bytes.
-/// Each triangle is for twice as many rows as it has. Of several workers that share one, the rows in work
-/// are an eighth of A, about. A square A has one worker: where several processes have the same one, so
-/// are their results, whatever their threads.
+/// The most workers on a CPU for `rows` of A with blocks of `width` rows and elements of `size` bytes:
+/// one for each 2 n rows, and more that share their triangles, until the rows in work are an eighth of A.
+/// Below 2 n rows there is one. So processes that have the same square A get the same bits, whatever their
+/// threads.
 pub fn most_workers(rows: usize, order: usize, width: usize, size: usize) -> usize {
     let triangles = rows / (2 * order.max(1));
     let at_a_time = if size < 8 { LEAST_OF_FLOAT32 } else { LEAST_SHARED };

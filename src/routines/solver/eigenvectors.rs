@@ -7,14 +7,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::eigenvectors_scratch::Parts;
 use super::job::Solver;
 use super::routine::Stage;
 use crate::algorithms::eigen::{Leading, apply_panels};
 use crate::algorithms::owned_from;
 use crate::comm::Step;
-use crate::device::cpu::back::{Back, Room};
+use crate::device::cpu::back::Back;
 use crate::device::cpu::divide::Divided;
-use crate::device::cpu::real_columns;
 use crate::device::{SweepReflectors, Worker};
 use crate::layout::TileColumn;
 use crate::matrix::{Cells, Columns, DistMatrix};
@@ -46,25 +46,28 @@ impl<T: Scalar> Solver<T> {
         self.of_host(1).unwrap_or_else(|| columns_of(&self.eigenvectors(worker)))
     }
 
-    /// Scratch of this worker to divide, a part of that of all earlier stages and of that for packing.
-    /// Ranks have their own.
+    /// Scratch of this worker to divide, in that of all earlier stages and that for packing. Ranks have
+    /// their own.
     fn room_to_divide(&self, me: usize) -> Cells<'_, T> {
-        let each = real_columns::room::<T>(self.problem.n);
         match &self.host {
             Some(host) => host.cells(0, 0),
-            None => self.call_memory.of_workers(&self.sizes).sub(me * each, 0, each, 1),
+            None => self.parts().of_division(self.call_memory.of_workers(&self.sizes), me),
         }
     }
 
     /// The same to transform back: that of all workers, in memory of the host for ranks, and its own.
     fn room_to_transform(&self, me: usize) -> [Cells<'_, T>; 2] {
-        let (n, widest) = (self.problem.n, self.sizes.columns().widest());
-        let Room { shared, own } = Room::of::<T>(n, self.sizes.workers, widest);
-        if let Some(host) = &self.host {
-            return [shared, 0].map(|count| host.cells(2 * n * n * size_of::<T>(), count));
+        let (n, parts) = (self.problem.n, self.parts());
+        match &self.host {
+            Some(host) => {
+                [parts.back.shared, 0].map(|count| host.cells(2 * n * n * size_of::<T>(), count))
+            }
+            None => parts.of_way_back(self.call_memory.of_workers(&self.sizes), me),
         }
-        let all = self.call_memory.of_workers::<T>(&self.sizes);
-        [all.sub(0, 0, shared, 1), all.sub(shared + me * own, 0, own, 1)]
+    }
+
+    fn parts(&self) -> Parts {
+        Parts::of::<T>(self.problem.n, self.sizes.workers, self.sizes.columns().widest())
     }
 
     /// After `transform_back`: to the form in which the caller's storage has V.

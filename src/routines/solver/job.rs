@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::call_memory::{CallMemory, Region};
+use super::eigenvectors_scratch::Parts;
 use super::operands::{Problem, check_rows};
 use super::options::{Options, Rhs};
 use super::routine::{Family, SolverRoutine, Stage, panel_rows};
@@ -14,7 +15,6 @@ use crate::algorithms::lu::more_elements;
 use crate::call::{Buffer, Call};
 use crate::comm::{Communicator, Sharing, Step};
 use crate::device::cpu::Scratch;
-use crate::device::cpu::back::Room;
 use crate::device::cpu::divide::Divided;
 use crate::device::memory::{self, Memory};
 use crate::device::{Moduli, Tridiagonal, Worker};
@@ -108,8 +108,8 @@ impl<T: Scalar> Solver<T> {
         let of_host = sizes.is_rank && sizes.goes_back;
         let host = of_host.then(|| {
             let (n, widest) = (problem.n, sizes.columns().widest());
-            let Room { shared, .. } = Room::of::<T>(n, sizes.workers, widest);
-            Scratch::new((2 * n * n + shared) * size_of::<T>())
+            let batch = Parts::of::<T>(n, sizes.workers, widest).back.shared;
+            Scratch::new((2 * n * n + batch) * size_of::<T>())
         });
         let sharing = Sharing { workers: settings::cores(), ..Sharing::default() };
         let figures = figures::<T>(&options, &problem, &sizes, call_memory.visible);

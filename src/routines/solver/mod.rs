@@ -8,6 +8,7 @@ mod configure;
 mod dependent;
 mod eigen;
 mod eigenvectors;
+mod eigenvectors_scratch;
 mod engine;
 pub mod forecast;
 mod functions;

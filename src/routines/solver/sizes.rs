@@ -1,13 +1,14 @@
 //! The steps and needs of a call, from its sizes alone. The job follows them, and `forecast` has them
 //! for `meshsolve.plan`.
 
+use super::eigenvectors_scratch::Parts;
 use super::operands::Problem;
 use super::options::{Norm, Options, Rhs, cpu_tile_width};
 use super::routine::{Extents, Family, SolverRoutine, Stage};
 use super::stack;
 use crate::algorithms::redistribute::Redistribution;
-use crate::device::cpu::back::{self, Room};
-use crate::device::cpu::{real_columns, scratch_elements, shared_elements, worker_count};
+use crate::device::cpu::back;
+use crate::device::cpu::{scratch_elements, shared_elements, worker_count};
 use crate::dispatch;
 use crate::layout::{Column, Distribution, Mapping, Partition};
 use crate::scalar::Scalar;
@@ -184,12 +185,6 @@ fn sums_of_worker(options: &Options, problem: &Problem) -> usize {
     }
 }
 
-/// Elements of scratch of so many workers to find eigenvectors, stage by stage.
-fn vectors_elements<T: Scalar>(n: usize, workers: usize, widest: usize) -> usize {
-    let Room { shared, own } = Room::of::<T>(n, workers, widest);
-    (shared + workers * own).max(workers * real_columns::room::<T>(n))
-}
-
 pub struct Sizes {
     pub distribution: Distribution,
     pub workers: usize,
@@ -287,9 +282,9 @@ impl Sizes {
         let kept = if goes_back { columns.count() } else { 0 };
         // Ranks do that in memory of the host.
         let vectors = if goes_back && !is_rank {
-            let all = dispatch!(dtype, T => vectors_elements::<T>(n, workers, widest),
+            let all = dispatch!(dtype, T => Parts::of::<T>(n, workers, widest),
                 else => panic!("{} is no dtype of the solvers", dtype.name()));
-            all.saturating_sub(workers * own)
+            all.elements(workers).saturating_sub(workers * own)
         } else {
             0
         };
