@@ -3,6 +3,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::Stopped;
 use super::phase::Phases;
@@ -33,6 +34,11 @@ impl Default for Sharing {
     }
 }
 
+/// How long workers that can all run at the same time look for each other before they sleep. A kernel
+/// may wake a worker on the core of another and leave it there for tens of milliseconds, while a core
+/// is idle (`benchmarks/NOTES.md`).
+const PATIENCE: Duration = Duration::from_millis(2);
+
 pub struct Communicator {
     workers: usize,
     sharing: Sharing,
@@ -59,8 +65,12 @@ impl Communicator {
         }
     }
 
+    /// Before any worker waits.
     pub fn with_sharing(self, sharing: Sharing) -> Self {
-        Communicator { sharing, ..self }
+        let patience = if self.workers <= sharing.workers { PATIENCE } else { Duration::ZERO };
+        let phases = Phases::patient(self.workers, patience);
+        let barrier = Barrier::patient(self.workers, patience);
+        Communicator { sharing, phases, barrier, ..self }
     }
 
     /// Adds the trace of the call, if there is one.

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard};
@@ -16,7 +17,6 @@ use super::progress::Progress;
 use super::{Signal, Step};
 
 /// On cache lines of its own.
-#[derive(Default)]
 #[repr(align(128))]
 struct Counter(Progress);
 
@@ -55,6 +55,7 @@ impl Phase {
 /// The phases of the workers of one call.
 pub struct Phases {
     workers: usize,
+    patience: Duration,
     state: Mutex<State>,
 }
 
@@ -71,7 +72,12 @@ struct State {
 
 impl Phases {
     pub fn new(workers: usize) -> Self {
-        Phases { workers, state: Mutex::default() }
+        Phases::patient(workers, Duration::ZERO)
+    }
+
+    /// Whose waits have this patience.
+    pub fn patient(workers: usize, patience: Duration) -> Self {
+        Phases { workers, patience, state: Mutex::default() }
     }
 
     /// A worker that has entered `number` phases enters the next one.
@@ -79,7 +85,8 @@ impl Phases {
         let mut state = self.state();
         let index = number - state.first;
         if index == state.begun.len() {
-            let counters: Counters = (0..self.workers).map(|_| Counter::default()).collect();
+            let counter = |_| Counter(Progress::patient(self.patience));
+            let counters: Counters = (0..self.workers).map(counter).collect();
             if state.stopped {
                 counters.iter().for_each(|counter| counter.0.stop());
             }

@@ -3,7 +3,8 @@
 //!
 //! Contract. `announce(c)` publishes everything the caller wrote before it to every thread whose
 //! `wait(c' <= c)` returns `Ok`. A waiter spins briefly (tile kernels take tens of microseconds),
-//! then sleeps. If workers outnumber cores, a waiter therefore does not take the time of others. No
+//! then sleeps. If workers outnumber cores, a waiter therefore does not take the time of others. One
+//! with patience first goes on for that time, and lets other threads run between its looks. No
 //! wake-up is lost: the waiter registers, fences, then reads the count. The announcer stores the
 //! count, fences, then reads the registrations. The fence that comes second sees the other thread's
 //! write. `tests/loom` checks it.
@@ -12,6 +13,7 @@
 use loom::sync::{Condvar, Mutex, atomic};
 #[cfg(not(loom))]
 use std::sync::{Condvar, Mutex, atomic};
+use std::time::{Duration, Instant};
 
 use atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
@@ -28,6 +30,7 @@ pub struct Progress {
     sleepers: AtomicUsize,
     lock: Mutex<()>,
     wake: Condvar,
+    patience: Duration,
 }
 
 impl Default for Progress {
@@ -38,11 +41,17 @@ impl Default for Progress {
             sleepers: AtomicUsize::new(0),
             lock: Mutex::new(()),
             wake: Condvar::new(),
+            patience: Duration::ZERO,
         }
     }
 }
 
 impl Progress {
+    /// With this patience.
+    pub fn patient(patience: Duration) -> Self {
+        Progress { patience, ..Progress::default() }
+    }
+
     /// Raises the count to `count`. Only one thread at a time may announce.
     pub fn announce(&self, count: usize) {
         self.count.store(count, Ordering::Release);
@@ -60,11 +69,15 @@ impl Progress {
     }
 
     pub fn wait(&self, count: usize) -> Step {
-        for _ in 0..SPINS {
-            if let Some(step) = self.state(count) {
+        if let Some(step) = self.spin(count) {
+            return step;
+        }
+        let since = Instant::now();
+        while since.elapsed() < self.patience {
+            std::thread::yield_now();
+            if let Some(step) = self.spin(count) {
                 return step;
             }
-            std::hint::spin_loop();
         }
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -78,6 +91,16 @@ impl Progress {
         drop(guard);
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
         step
+    }
+
+    fn spin(&self, count: usize) -> Option<Step> {
+        for _ in 0..SPINS {
+            if let Some(step) = self.state(count) {
+                return Some(step);
+            }
+            std::hint::spin_loop();
+        }
+        None
     }
 
     fn state(&self, count: usize) -> Option<Step> {
@@ -108,7 +131,12 @@ pub struct Barrier {
 
 impl Barrier {
     pub fn new(parties: usize) -> Self {
-        Barrier { parties, arrived: AtomicUsize::new(0), passed: Progress::default() }
+        Barrier::patient(parties, Duration::ZERO)
+    }
+
+    /// Whose waits have this patience.
+    pub fn patient(parties: usize, patience: Duration) -> Self {
+        Barrier { parties, arrived: AtomicUsize::new(0), passed: Progress::patient(patience) }
     }
 
     pub fn wait(&self) -> Step {

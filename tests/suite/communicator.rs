@@ -2,8 +2,10 @@
 //! matrix gives a worker no memory that it does not reach.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use meshsolve::comm::{Comm, Communicator, Members};
+use meshsolve::comm::{Comm, Communicator, Members, Sharing};
 use meshsolve::layout::{Column, Distribution, Index, Layout, Mapping, Partition, TileColumn};
 use meshsolve::matrix::{Cells, DistMatrix};
 use meshsolve::scalar::larger;
@@ -107,4 +109,43 @@ fn a_matrix_as_one_rank_has_it_gives_no_tile_of_another() {
     assert_eq!((a.tile_column(TileColumn::new(1)).cols(), a.shard(1).rank()), (2, 1));
     assert_eq!(a.remote_tile(Index::new(0), TileColumn::new(0)).rank(), 0);
     a.tile_column(TileColumn::new(0));
+}
+
+/// How often this thread has slept.
+fn sleeps() -> i64 {
+    // SAFETY: zeros are valid, and the call fills them in.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &mut usage), 0);
+        usage.ru_nvcsw
+    }
+}
+
+/// Whether worker 0 has slept at a barrier that worker 1 reaches a moment later, in each of some tries.
+fn sleeps_at_barriers(cores: usize) -> Vec<bool> {
+    let comm = Communicator::new(2).with_sharing(Sharing { workers: cores, ..Sharing::default() });
+    let (waits, slept) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    on_workers::<f64>(&comm, 1, |worker| {
+        for turn in 0..40 {
+            if worker.worker() == 0 {
+                let before = sleeps();
+                waits.store(turn + 1, Ordering::Release);
+                worker.barrier().unwrap();
+                slept.lock().unwrap().push(sleeps() > before);
+            } else {
+                while waits.load(Ordering::Acquire) <= turn {
+                    std::thread::yield_now();
+                }
+                std::thread::sleep(Duration::from_micros(300));
+                worker.barrier().unwrap();
+            }
+        }
+    });
+    slept.into_inner().unwrap()
+}
+
+#[test]
+fn workers_that_can_run_at_the_same_time_do_not_sleep_at_once() {
+    assert!(sleeps_at_barriers(2).contains(&false), "it always slept");
+    assert!(sleeps_at_barriers(1).contains(&true), "it never slept");
 }
