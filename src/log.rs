@@ -78,14 +78,18 @@ pub fn tell(event: impl FnOnce() -> Event) {
     CHANGED.notify_one();
 }
 
+/// Whether anybody sees reports of progress.
+pub fn is_progress_wanted() -> bool {
+    settings::log_progress() || is_on()
+}
+
 /// Reports that a call which has begun at `since` has done this share of a stage.
 pub fn report(task: &Task, since: Instant, share: f64) {
-    let printed = settings::log_progress();
-    if !(printed || is_on()) || !is_due() {
+    if !is_progress_wanted() || !is_due() {
         return;
     }
     let share = (task.before + task.part * share).clamp(0.0, 1.0);
-    if printed {
+    if settings::log_progress() {
         let Task { routine, n, stage, .. } = task;
         let percent = (100.0 * share).floor();
         eprintln!("meshsolve {routine}, n = {n}: {percent} % of the work, {stage}");

@@ -10,6 +10,7 @@ use super::phase::Phases;
 use super::progress::Barrier;
 use super::slots::Slots;
 use crate::error::Error;
+use crate::settings;
 use crate::trace::CallTrace;
 
 /// Limits for workers that wait for each other often: in every column of a panel of LU, and in every
@@ -63,6 +64,12 @@ impl Communicator {
             failure: Mutex::new(None),
             trace: None,
         }
+    }
+
+    /// For the workers of a call on this machine.
+    pub fn of_call(workers: usize, trace: Option<CallTrace>) -> Self {
+        let sharing = Sharing { workers: settings::cores(), ..Sharing::default() };
+        Communicator::new(workers).with_sharing(sharing).with_trace(trace)
     }
 
     /// Before any worker waits.

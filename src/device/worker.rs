@@ -76,7 +76,7 @@ pub trait Worker<T: Scalar>: Device<T> + Comm {
     /// Marks the end of a phase for this worker, for traces.
     fn ends_phase(&mut self, _: &'static str, _from: Instant, _to: Instant) {}
     /// Begins a stage of the call, for reports of progress.
-    fn begins(&mut self, _: Task) {}
+    fn begins(&mut self, task: Task);
     /// Reports that this share of the stage's work is done.
     fn progress(&mut self, share: f64);
 }

@@ -133,7 +133,7 @@ impl<T: Scalar> Turn<T> {
             workers,
             ..CallStats::default()
         };
-        let comm = Communicator::new(workers).with_trace(trace::call(since, figures));
+        let comm = Communicator::of_call(workers, trace::call(since, figures));
         Ok(Turn { plan, calls, comm, scratch, own, since, of: PhantomData })
     }
 }

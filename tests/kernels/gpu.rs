@@ -46,6 +46,15 @@ pub fn stream(device: i32) -> Stream {
     unsafe { Stream::new(make(device)) }
 }
 
+/// The stream's next work takes this long.
+pub fn delay(stream: Stream, milliseconds: i32) {
+    // SAFETY: as above.
+    let delay: unsafe extern "C" fn(CUstream, i32) -> i32 =
+        unsafe { full().kernel("emulated_delay") };
+    // SAFETY: a stream of the emulated driver.
+    assert_eq!(unsafe { delay(stream.raw(), milliseconds) }, 0);
+}
+
 /// Lets this thread's call of `function` after `skip` others fail.
 pub fn fail(function: &str, skip: i32, status: i32) {
     type Fail = unsafe extern "C" fn(*const c_char, i32, i32);

@@ -21,6 +21,7 @@ mod measured_ranks;
 mod measured_transpositions;
 mod memory;
 mod panels;
+mod progress;
 mod reach;
 #[path = "../routines/mod.rs"]
 mod routines;

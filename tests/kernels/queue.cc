@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "state.h"
@@ -122,6 +123,14 @@ void* emulated_stream(int device) {
   return streams.back().get();
 }
 
+// The stream's next work takes this long.
+int emulated_delay(void* handle, int milliseconds) {
+  return give(*known(streams, handle), [=] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    return SUCCESS;
+  });
+}
+
 int cuMemsetD8Async(Word at, unsigned char value, size_t bytes, void* handle) {
   REFUSED
   Stream* stream = here(handle);
@@ -208,6 +217,17 @@ int cuStreamDestroy_v2(void* handle) {
   destroyed_streams.push_back(std::move(*place));  // events still refer to it
   streams.erase(place);
   return SUCCESS;
+}
+
+// A real driver has a thread for this; here it runs on the thread that runs the stream.
+int cuLaunchHostFunc(void* handle, void (*work)(void*), void* argument) {
+  REFUSED
+  Stream* stream = here(handle);
+  EXPECT(stream && work, INVALID_HANDLE)
+  return give(*stream, [=] {
+    work(argument);
+    return SUCCESS;
+  });
 }
 
 int cuEventCreate(void** event, unsigned flags) {

@@ -46,8 +46,11 @@ def some_of(names) -> list[str]:
     return [f"{name} {kind}" for name in names for kind in SOME]
 
 
-# Each function has each type once, and the options with two types. `test_all_functions` has all.
-OTHERS = [f"{name} {dtype} rows" for name in OF_DTYPES for dtype in ("float32", "complex128")]
+# Each function has a third type. `test_all_functions` has all of them.
+OTHERS = [
+    f"{name} {dtype} rows"
+    for name, dtype in zip(OF_DTYPES, ("float32", "complex128") * 3, strict=True)
+]
 
 
 @pytest.mark.timeout(2 * SECONDS)
@@ -62,7 +65,7 @@ OTHERS = [f"{name} {dtype} rows" for name in OF_DTYPES for dtype in ("float32", 
     ids=["solves", "eigen", "transformations"],
 )
 def test_functions(launcher, cases):
-    ran = launch.run(launcher, 2, "cases.py", *cases, seconds=SECONDS)
+    ran = launch.run(launcher, 2, "cases.py", "brief", *cases, seconds=SECONDS)
     expect_all_right(ran, 2)
 
 
@@ -104,13 +107,14 @@ def test_all_functions(launcher, processes, devices):
                 *("eigen float32 columns", "plans"),
             ),
         ),
-        (
+        pytest.param(
             2,
             2,
             (
                 *("tall float64 rows", "reflectors complex64 columns", "failures", "placements"),
                 *("independent", "axes", "committed"),
             ),
+            marks=pytest.mark.slow,
         ),
         (
             3,
@@ -279,8 +283,15 @@ def test_a_failed_call_ends_the_others_of_its_program_in_one_process():
     expect_ended(None, "square", processes=1, devices=4)
 
 
-@pytest.mark.parametrize("devices", [1, 2])
-@pytest.mark.parametrize("what", ["square", "tall"])
+@pytest.mark.parametrize(
+    ("what", "devices"),
+    [
+        ("square", 2),
+        ("tall", 1),
+        pytest.param("square", 1, marks=pytest.mark.slow),
+        pytest.param("tall", 2, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("launcher", LAUNCHERS[:1], ids=IDS[:1])
 def test_a_failed_call_ends_the_others_of_its_program(launcher, what, devices):
     expect_ended(launcher, what, 2, devices)
@@ -333,6 +344,7 @@ def test_the_programs_own_mpi_is_used(launcher):
         assert works == "no error" and "expected an MPI that runs, got one that has ended" in ended
 
 
+@pytest.mark.tools
 def test_the_benchmark():
     if not LAUNCHERS:
         pytest.skip("no MPI")

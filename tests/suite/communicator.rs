@@ -9,6 +9,7 @@ use meshsolve::comm::{Comm, Communicator, Members, Sharing};
 use meshsolve::layout::{Column, Distribution, Index, Layout, Mapping, Partition, TileColumn};
 use meshsolve::matrix::{Cells, DistMatrix};
 use meshsolve::scalar::larger;
+use meshsolve::settings;
 
 use crate::common::workers::{each, on_workers, shared};
 
@@ -122,10 +123,9 @@ fn sleeps() -> i64 {
 }
 
 /// Whether worker 0 has slept at a barrier that worker 1 reaches a moment later, in each of some tries.
-fn sleeps_at_barriers(cores: usize) -> Vec<bool> {
-    let comm = Communicator::new(2).with_sharing(Sharing { workers: cores, ..Sharing::default() });
+fn sleeps_at_barriers(comm: &Communicator) -> Vec<bool> {
     let (waits, slept) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    on_workers::<f64>(&comm, 1, |worker| {
+    on_workers::<f64>(comm, 1, |worker| {
         for turn in 0..40 {
             if worker.worker() == 0 {
                 let before = sleeps();
@@ -146,6 +146,10 @@ fn sleeps_at_barriers(cores: usize) -> Vec<bool> {
 
 #[test]
 fn workers_that_can_run_at_the_same_time_do_not_sleep_at_once() {
-    assert!(sleeps_at_barriers(2).contains(&false), "it always slept");
-    assert!(sleeps_at_barriers(1).contains(&true), "it never slept");
+    let on_cores =
+        |cores| Communicator::new(2).with_sharing(Sharing { workers: cores, ..Sharing::default() });
+    assert!(sleeps_at_barriers(&on_cores(2)).contains(&false), "it always slept");
+    assert!(sleeps_at_barriers(&on_cores(1)).contains(&true), "it never slept");
+    let of_call = sleeps_at_barriers(&Communicator::of_call(2, None));
+    assert!(of_call.contains(&(settings::cores() < 2)), "a call differs from its machine");
 }

@@ -36,8 +36,9 @@ def set_progress(show: bool | Callable[[Progress], object]) -> None:
     """Show how far calls are that take longer than a second.
 
     A bar has the share of the work, not of the steps: the last steps of a factorisation are short.
-    It moves about once a second. Times that remain assume that all work takes equally long. Calls
-    on CUDA devices are not shown.
+    It moves about once a second. Times that remain assume that all work takes equally long. On
+    CUDA devices it moves when the devices have done the work. There, a factorisation by a library
+    of the vendor is one step.
 
     Args:
       show: True: a bar of ``tqdm``, in notebooks too, if that is installed; else lines on standard

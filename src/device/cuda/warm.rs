@@ -113,6 +113,8 @@ pub unsafe fn use_handles<T: Scalar>(
             }
         }
     }
+    // Reports of progress are such functions.
+    device.run_after(stream, || ())?;
     device.wait(stream)?;
     tools.solver.reset();
     tools.warm.push((T::DTYPE, is_lu));

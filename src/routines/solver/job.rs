@@ -13,7 +13,7 @@ use super::sizes::Sizes;
 use super::slot::{Kind, Signature};
 use crate::algorithms::lu::more_elements;
 use crate::call::{Buffer, Call};
-use crate::comm::{Communicator, Sharing, Step};
+use crate::comm::{Communicator, Step};
 use crate::device::cpu::Scratch;
 use crate::device::cpu::divide::Divided;
 use crate::device::memory::{self, Memory};
@@ -23,7 +23,7 @@ use crate::layout::Storage;
 use crate::matrix::{Blocks, Cells, DistMatrix};
 use crate::scalar::{DType, Scalar, larger};
 use crate::stats::{self, CallStats};
-use crate::{log, settings, trace};
+use crate::{log, trace};
 
 pub struct Solver<T> {
     pub options: Options,
@@ -111,14 +111,13 @@ impl<T: Scalar> Solver<T> {
             let batch = Parts::of::<T>(n, sizes.workers, widest).back.shared;
             Scratch::new((2 * n * n + batch) * size_of::<T>())
         });
-        let sharing = Sharing { workers: settings::cores(), ..Sharing::default() };
         let figures = figures::<T>(&options, &problem, &sizes, call_memory.visible);
         if options.alone {
             stats::begins_alone(&figures);
         }
         let trace = trace::call(since, || figures);
         Ok(Solver {
-            comm: Communicator::new(sizes.workers).with_sharing(sharing).with_trace(trace),
+            comm: Communicator::of_call(sizes.workers, trace),
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
             found: Mutex::new(found),
             norm_given: given(Kind::Norm).transpose()?,

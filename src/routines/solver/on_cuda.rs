@@ -215,6 +215,8 @@ struct Shared<T: Scalar> {
     engine: CudaEngine<T>,
     cuda_comm: Arc<CudaCommunicator>,
     clique: Option<Arc<Clique>>,
+    /// When the first rank has come.
+    since: Instant,
     /// Where ranks that have reached the end wait for the others.
     ends: Arc<Hosts>,
 }
@@ -237,7 +239,7 @@ impl<T: Scalar> Shared<T> {
         let solver = Solver::new(options, problem, calls, since, sizes, call_memory)?;
         let clique = clique(&options, &cuda_comm, &scratches)?;
         let ends = Hosts::new(options.routine.name, cuda_comm.seats.len(), None);
-        Ok(Shared { solver, engine, cuda_comm, clique, ends })
+        Ok(Shared { solver, engine, cuda_comm, clique, since, ends })
     }
 
     /// One rank's part, to the end.
@@ -251,8 +253,9 @@ impl<T: Scalar> Shared<T> {
         let closed = catch_unwind(AssertUnwindSafe(|| {
             // SAFETY: *memory* of this call's operands and scratch, until the handlers return.
             // *Order*: `steps` is one routine, and each rank runs it once.
-            let mut worker =
-                unsafe { CudaWorker::new(comm, &self.cuda_comm, clique, rank, tools, scratch) };
+            let mut worker = unsafe {
+                CudaWorker::new(comm, &self.cuda_comm, clique, rank, tools, scratch, self.since)
+            };
             // A stop is no error here: the rank that stopped the call has recorded the reason.
             // XLA's threads flush subnormal numbers.
             let mode = FloatMode::current();

@@ -2,6 +2,7 @@
 //! device and between devices. Functions wait only where their comments state it.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
 
 use cudarc::driver::sys;
@@ -16,7 +17,7 @@ functions! {
     cuCtxGetStreamPriorityRange cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamWaitEvent
     cuEventCreate cuEventRecord cuEventDestroy_v2 cuMemcpyHtoDAsync_v2 cuMemcpyDtoHAsync_v2
     cuMemcpyPeerAsync cuMemcpy2DAsync_v2 cuMemcpy3DPeerAsync cuMemsetD2D8Async cuCtxEnablePeerAccess
-    cuMemGetAccess
+    cuMemGetAccess cuLaunchHostFunc
 }
 
 pub(super) struct Queues(Functions);
@@ -125,6 +126,28 @@ impl Device {
         let status =
             unsafe { call!(self.queues(), cuStreamWaitEvent(stream.raw(), event.raw(), 0)) };
         self.check("an event", "cuStreamWaitEvent", status)
+    }
+
+    /// Runs `work` on a thread of the driver once the stream has done all that it has now. After a
+    /// failure of the stream it never runs. It may not call the driver.
+    pub fn run_after<W: FnOnce() + Send + 'static>(&self, stream: Stream, work: W) -> Result<()> {
+        unsafe extern "C" fn run<W: FnOnce()>(work: *mut c_void) {
+            // SAFETY: the driver calls this once, with the pointer that it was given.
+            let work = unsafe { Box::from_raw(work.cast::<W>()) };
+            // A panic may not reach the driver.
+            let _ = catch_unwind(AssertUnwindSafe(work));
+        }
+        let _entered = self.enter()?;
+        let work = Box::into_raw(Box::new(work)).cast();
+        // SAFETY: the work is `Send`, has no references, and is lost if the stream fails.
+        let status =
+            unsafe { call!(self.queues(), cuLaunchHostFunc(stream.raw(), Some(run::<W>), work)) };
+        let launched = self.check("a function of the host", "cuLaunchHostFunc", status);
+        if launched.is_err() {
+            // SAFETY: the driver has refused it, and will not call it.
+            drop(unsafe { Box::from_raw(work.cast::<W>()) });
+        }
+        launched
     }
 
     /// Copies `height` lines of `width` bytes within the device.

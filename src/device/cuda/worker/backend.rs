@@ -471,8 +471,19 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
         f64::INFINITY
     }
 
-    /// Panels are submitted long before the device factors them: there is no progress to report.
-    fn progress(&mut self, _: f64) {}
+    fn begins(&mut self, task: Task) {
+        self.task = Some(task);
+    }
+
+    /// Reports it when the caller's stream has done the work, which may be long after its submission.
+    fn progress(&mut self, share: f64) {
+        let task = self.task.filter(|_| self.rank == 0 && log::is_progress_wanted());
+        if let Some(task) = task {
+            let since = self.since;
+            let report = move || log::report(&task, since, share);
+            self.give(|worker| worker.device.run_after(worker.main(), report));
+        }
+    }
 }
 
 /// Visits the elements in the order of a block's memory, each with its number row by row.

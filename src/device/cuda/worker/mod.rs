@@ -10,6 +10,7 @@
 //! A failure of the driver or of a library ends the call for all ranks at their next wait.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use bytemuck::Pod;
 
@@ -29,6 +30,7 @@ use crate::comm::{Comm, Communicator, Group, Phase, Signal, Step, Stopped};
 use crate::device::{Moduli, Op, Side, Squares, Triangle, Update, Worker};
 use crate::error::{Error, Kind, Result};
 use crate::layout::{GlobalRow, Layout, TileColumn};
+use crate::log::{self, Task};
 use crate::matrix::{Cells, DistMatrix, Panel, Remote};
 use crate::scalar::{DType, Scalar};
 use crate::settings::Float64;
@@ -82,6 +84,9 @@ pub struct CudaWorker<'a> {
     /// Whether kernels may use addresses of all ranks; none before the first check.
     reaches: Option<bool>,
     failed: bool,
+    /// The stage of the call, and when the call began.
+    task: Option<Task>,
+    since: Instant,
 }
 
 impl<'a> CudaWorker<'a> {
@@ -96,6 +101,7 @@ impl<'a> CudaWorker<'a> {
         rank: usize,
         tools: Tools,
         scratch: RankScratch,
+        since: Instant,
     ) -> CudaWorker<'a> {
         let mut worker = CudaWorker {
             comm,
@@ -116,6 +122,8 @@ impl<'a> CudaWorker<'a> {
             found: Default::default(),
             reaches: None,
             failed: false,
+            task: None,
+            since,
         };
         worker.give(CudaWorker::start);
         worker
