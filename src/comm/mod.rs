@@ -9,7 +9,9 @@ mod phase;
 pub mod progress;
 mod slots;
 
-pub use communicator::{Communicator, Sharing};
+pub use communicator::Communicator;
+#[cfg(feature = "internals")]
+pub use communicator::Sharing;
 pub use group::Group;
 pub use members::Members;
 pub use phase::Phase;
