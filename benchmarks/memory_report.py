@@ -1,15 +1,21 @@
 """A plot of the results of memory.py: peaks above A, of this library and of jax.scipy.
 
-Run: python benchmarks/memory_report.py [FOLDER]    reads, and writes to, benchmarks/results
+Run: python benchmarks/memory_report.py [FOLDER]    reads benchmarks/results, and draws there
+     python benchmarks/memory_report.py --measure   measures each row of that file again, first;
+                                                    some ten minutes, 9 GB of memory
 """
 
 import json
 import pathlib
+import subprocess
 import sys
 
 import drawing
 
 RESULTS = pathlib.Path(__file__).parent / "results"
+TABLE = RESULTS / "memory-cpu.jsonl"
+# Fields of a row that are options of memory.py.
+OPTIONS = ("what", "n", "columns", "devices", "assume", "storage", "rhs")
 SOLVES = {"what": "meshsolve", "storage": "rows", "devices": 2}
 # A label, and the fields that select its one row.
 BARS = (
@@ -26,8 +32,7 @@ BARS = (
 
 def main(folder: pathlib.Path) -> None:
     """Read the rows, draw the bars."""
-    text = (RESULTS / "memory-cpu.jsonl").read_text()
-    rows = [json.loads(line) for line in text.splitlines()]
+    rows = _rows()
     values = [_one(rows, wanted)["above_over_a"] for _, wanted in BARS]
     figure, axis = drawing.pyplot().subplots(figsize=(drawing.WIDTH, 3.2))
     colors = [drawing.RED if "scipy" in label else drawing.BLUE for label, _ in BARS]
@@ -40,10 +45,34 @@ def main(folder: pathlib.Path) -> None:
     drawing.save(figure, folder / "memory-cpu.svg", source)
 
 
+def measure() -> None:
+    """Replace each row of the table by one of this build."""
+    measured = [_again(row) for row in _rows()]
+    TABLE.write_text("".join(measured))
+
+
+def _again(row: dict) -> str:
+    given = [f"--{name}={row[name]}" for name in OPTIONS if name in row]
+    given += ["--keep-a"] if row.get("keep_a") else []
+    given += [] if row.get("lower", True) else ["--upper"]
+    command = [sys.executable, pathlib.Path(__file__).with_name("memory.py"), *given]
+    line = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    print(line, end="", flush=True)
+    return line
+
+
+def _rows() -> list[dict]:
+    return [json.loads(line) for line in TABLE.read_text().splitlines()]
+
+
 def _one(rows: list[dict], wanted: dict) -> dict:
     (row,) = [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
     return row
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(*sys.argv[1:] or [RESULTS]))
+    arguments = sys.argv[1:]
+    if arguments == ["--measure"]:
+        measure()
+        arguments = []
+    main(pathlib.Path(*arguments or [RESULTS]))

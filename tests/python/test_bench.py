@@ -1,6 +1,7 @@
 """How competitors start, the reports of rows on libraries and the peak, and turns of rows."""
 
 import csv
+import json
 import os
 import pathlib
 import subprocess
@@ -208,6 +209,19 @@ def test_two_builds_take_turns(bench):
     row = ("lu", "64", "float64", "rows", "0.001")
     made = wheels.compared({"old": here, "new": here}, row)
     assert set(made) == {"seconds", "new"} and min(made.values()) > 0
+
+
+def test_rows_of_memory_are_measured_again(bench, monkeypatch, tmp_path):
+    import memory_report
+
+    given = {"what": "meshsolve", "n": 256, "devices": 4, "storage": "columns", "assume": "gen"}
+    given |= {"lower": False, "rhs": 3, "keep_a": True}
+    table = tmp_path / "memory-cpu.jsonl"
+    table.write_text(json.dumps(given | {"above_bytes": -1}) + "\n")
+    monkeypatch.setattr(memory_report, "TABLE", table)
+    memory_report.measure()
+    (made,) = memory_report._rows()
+    assert made | given == made and made["above_bytes"] >= 0 and made["a_bytes"] == 8 * 256**2
 
 
 def test_tables_show_what_was_disturbed(monkeypatch, tmp_path):
