@@ -2,7 +2,7 @@
 
 Run: python benchmarks/memory_report.py [FOLDER]    reads benchmarks/results, and draws there
      python benchmarks/memory_report.py --measure   measures each row of that file again, first;
-                                                    some ten minutes, 9 GB of memory
+                                                    some minutes, 9 GB of memory
 """
 
 import json

@@ -1,15 +1,11 @@
 """Eight CPU devices and 64-bit types, set before JAX is imported anywhere."""
 
-import collections
 import faulthandler
 import gc
 import os
 import sys
-import time
 from collections.abc import Iterable
 from enum import Enum
-
-import pytest
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_ENABLE_X64"] = "1"
@@ -52,51 +48,10 @@ def pytest_make_parametrize_id(val):
     return _name(val) if val is not None and not isinstance(val, bool | float) else None
 
 
-# Seconds of the tests of this process, in all and by parts; at the end of all processes.
-SPENT = collections.Counter()
-COMPILING = "/jax/core/compile/backend_compile_duration"
-
-
-def pytest_collection_finish():
-    import jax
-
-    def add(event, seconds, **_):
-        if event == COMPILING:
-            SPENT["compiling"] += seconds
-
-    jax.monitoring.register_event_duration_secs_listener(add)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol():
-    begun, worked = time.perf_counter(), time.process_time()
-    done = yield
-    SPENT["all"] += time.perf_counter() - begun
-    SPENT["working"] += time.process_time() - worked
-    return done
-
-
-def pytest_sessionfinish(session):
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["spent"] = dict(SPENT)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node):
-    SPENT.update(getattr(node, "workeroutput", {}).get("spent", {}))
-
-
 def pytest_terminal_summary(terminalreporter):
-    """Report the versions, whether this Python is too old for the newest JAX (below 3.12), and
-    what takes the time of the tests.
-    """
+    """Report the versions, and whether this Python is too old for the newest JAX (below 3.12)."""
     import jax
 
     old = "" if sys.version_info >= (3, 12) else ", which is too old for the newest JAX"
     python = sys.version.split()[0]
     terminalreporter.write_line(f"tested with jax {jax.__version__} on Python {python}{old}")
-    spent, compiling, working = (SPENT[part] for part in ("all", "compiling", "working"))
-    terminalreporter.write_line(
-        f"{spent:.0f} s in tests: {compiling:.0f} s compile, {max(0, working - compiling):.0f} s "
-        f"are other work of Python, {max(0, spent - working):.0f} s wait for other programs"
-    )

@@ -206,9 +206,20 @@ def test_two_builds_take_turns(bench):
     import wheels
 
     here = str(pathlib.Path(meshsolve.__file__).parents[1])
-    row = ("lu", "64", "float64", "rows", "0.001")
-    made = wheels.compared({"old": here, "new": here}, row)
+    made = wheels.compared({"old": here, "new": here}, ("lu", "64", "float64", "rows"))
     assert set(made) == {"seconds", "new"} and min(made.values()) > 0
+
+
+def test_a_pause_comes_before_each_call(bench, monkeypatch):
+    import wheels
+
+    done = []
+    monkeypatch.setattr(wheels.time, "sleep", done.append)
+    for pause, expected in ("0.5", [0.5, "call"] * 3), ("0", ["call", *[0.0, "call"] * 3]):
+        calls = wheels.Calls(str(BENCH), "lu", "64", "float64", "rows", pause)
+        calls.calls, calls._call = 3, lambda: done.append("call")
+        done.clear()
+        assert calls.turn() and done == expected
 
 
 def test_rows_of_memory_are_measured_again(bench, monkeypatch, tmp_path):

@@ -104,7 +104,7 @@ def test_a_large_donated_matrix_is_solved_in_its_own_memory():
 
 @pytest.mark.parametrize(
     ("cases", "options"),
-    [(SOLVES, "--n 3072"), (DONATED, "--n 3072"), (KEPT, "--n 3072 --keep-a")],
+    [(SOLVES, "--n 4096"), (DONATED, "--n 4096"), (KEPT, "--n 4096 --keep-a")],
     ids=["solves", "donated", "kept"],
 )
 def test_calls_one_after_another(cases, options):
