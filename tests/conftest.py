@@ -58,9 +58,7 @@ def pytest_testnodedown(node):
 
 
 def pytest_terminal_summary(terminalreporter):
-    spent, compiling, working = (SPENT[part] for part in ("all", "compiling", "working"))
-    others, waits = max(0, working - compiling), max(0, spent - working)
     terminalreporter.write_line(
-        f"{spent:.0f} s in tests: {compiling:.0f} s compile, {others:.0f} s are other work of "
-        f"Python, {waits:.0f} s wait for other programs or a core"
+        f"{SPENT['all']:.0f} s in tests, {SPENT['compiling']:.0f} s of them to compile; "
+        f"{SPENT['working']:.0f} s of processor time, and the rest waits"
     )
