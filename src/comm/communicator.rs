@@ -13,8 +13,7 @@ use crate::error::Error;
 use crate::settings;
 use crate::trace::CallTrace;
 
-/// Limits for workers that wait for each other often: in every column of a panel of LU, and in every
-/// step of a sweep through a band.
+/// Limits for workers that wait for each other in every column of a panel of LU.
 #[derive(Clone, Copy, Debug)]
 pub struct Sharing {
     /// The most workers: no more than can run at the same time.
@@ -24,14 +23,11 @@ pub struct Sharing {
     /// Multiplications of float64 that a worker does in the time of a barrier. On two cores a
     /// barrier with its exchange takes 1 us; with more workers it takes longer.
     pub barrier_cost: f64,
-    /// The least order of a band whose sweeps workers make in turn. Of smaller ones the first worker
-    /// makes all (docs/design/adr/0024-eigenvectors.md).
-    pub band: usize,
 }
 
 impl Default for Sharing {
     fn default() -> Self {
-        Sharing { workers: usize::MAX, rows: 64, barrier_cost: 80e3, band: 352 }
+        Sharing { workers: usize::MAX, rows: 64, barrier_cost: 80e3 }
     }
 }
 

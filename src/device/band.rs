@@ -1,5 +1,7 @@
 //! A Hermitian band matrix, and the tridiagonal one that has its eigenvalues.
 
+use std::ops::Range;
+
 use crate::matrix::{Cells, Columns};
 
 /// Elements of a column in addition to those of the band and of its bulges. Rows of the matrix are then no
@@ -102,4 +104,25 @@ pub struct PanelReflectors<'a, T> {
     pub first: usize,
     /// V below its diagonal of ones, and T in place of those and of the zeros above them.
     pub v: Cells<'a, T>,
+}
+
+/// Columns of a Hermitian matrix that become tridiagonal without a band between (`cpu/one_stage`), for
+/// workers that share memory. The update of the other columns remains: by -V W^H - W V^H.
+#[derive(Debug)]
+pub struct OneStagePanel<'m, 'a, T> {
+    /// The matrix, of which the lower half is read, and its order.
+    pub a: &'m Columns<'m, T>,
+    pub order: usize,
+    /// Its columns in the panel.
+    pub columns: Range<usize>,
+    /// A band of width 1, which the first worker writes.
+    pub band: Band<'a, T>,
+    /// Two columns for each worker, as long as the matrix.
+    pub parts: Cells<'a, T>,
+    /// This worker's copies of V and W: their rows from the panel's first column on.
+    pub v: Cells<'a, T>,
+    pub w: Cells<'a, T>,
+    pub room: Cells<'a, T>,
+    /// Where this worker leaves reflectors, as in [`PanelReflectors`].
+    pub kept: Option<Cells<'m, T>>,
 }

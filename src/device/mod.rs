@@ -11,7 +11,7 @@ pub mod reflectors;
 pub mod squares;
 mod worker;
 
-pub use band::{Band, PanelReflectors, SweepReflectors, Tridiagonal};
+pub use band::{Band, OneStagePanel, PanelReflectors, SweepReflectors, Tridiagonal};
 pub use reflectors::{Filled, Reflectors, Target};
 pub use squares::Squares;
 pub use worker::Worker;

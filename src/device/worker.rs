@@ -6,7 +6,7 @@ use bytemuck::Pod;
 
 use super::cpu::back::Back;
 use super::cpu::divide::Divided;
-use super::{Band, Device, SweepReflectors, Tridiagonal};
+use super::{Band, Device, OneStagePanel, SweepReflectors, Tridiagonal};
 use crate::comm::{Comm, Step};
 use crate::layout::TileColumn;
 use crate::log::Task;
@@ -45,6 +45,9 @@ pub trait Worker<T: Scalar>: Device<T> + Comm {
     ) -> Step
     where
         T: 'c;
+    /// This worker's part of a panel that becomes tridiagonal in one stage, for workers that share memory.
+    /// All workers meet before.
+    fn reduce_in_one_stage(&mut self, panel: &OneStagePanel<T>) -> Step;
     /// This worker's part of reducing a band matrix, which the first worker reaches, to a tridiagonal
     /// one. That worker gets it. All workers meet before. Reflectors go to `kept`, in memory of the
     /// host.

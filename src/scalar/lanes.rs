@@ -24,13 +24,17 @@ pub trait Lanes: bytemuck::Pod + Send + Sync + Into<f64> {
     ) -> Self::Vector<S>;
     /// The sum of all lanes.
     fn sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
+    /// The first numbers, at most as many as a vector has, and zeros after them.
+    fn load_part<S: Simd>(simd: S, from: &[Self]) -> Self::Vector<S>;
+    /// Writes what `load_part` reads.
+    fn store_part<S: Simd>(simd: S, to: &mut [Self], a: Self::Vector<S>);
     /// i times the complex numbers of which the lanes are the parts.
     fn turn<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
 }
 
 macro_rules! lanes {
     ($real:ty, $vector:ident, $complex:ident, $splat:ident, $add:ident, $mul_add:ident, $sum:ident,
-     $swap:ident, $neg:ident, $conj:ident) => {
+     $load:ident, $store:ident, $swap:ident, $neg:ident, $conj:ident) => {
         impl Lanes for $real {
             type Vector<S: Simd> = S::$vector;
 
@@ -64,6 +68,16 @@ macro_rules! lanes {
             }
 
             #[inline(always)]
+            fn load_part<S: Simd>(simd: S, from: &[Self]) -> S::$vector {
+                simd.$load(from)
+            }
+
+            #[inline(always)]
+            fn store_part<S: Simd>(simd: S, to: &mut [Self], a: S::$vector) {
+                simd.$store(to, a);
+            }
+
+            #[inline(always)]
             fn turn<S: Simd>(simd: S, a: S::$vector) -> S::$vector {
                 // Re and Im change places; -(Im, Re), conjugated, is (-Im, Re).
                 let swapped = simd.$swap(pulp::cast::<S::$vector, S::$complex>(a));
@@ -80,6 +94,8 @@ lanes!(
     add_f32s,
     mul_add_e_f32s,
     reduce_sum_f32s,
+    partial_load_f32s,
+    partial_store_f32s,
     swap_re_im_c32s,
     neg_c32s,
     conj_c32s
@@ -92,6 +108,8 @@ lanes!(
     add_f64s,
     mul_add_e_f64s,
     reduce_sum_f64s,
+    partial_load_f64s,
+    partial_store_f64s,
     swap_re_im_c64s,
     neg_c64s,
     conj_c64s

@@ -182,11 +182,10 @@ def test_scratch_is_small():
     n = 1024
     assert_values(ms.eigvalsh(put(mesh_of(range(2)), toeplitz(n), "x", None)), toeplitz(n))
     call = ms.last_call()
-    assert call["routine"] == "eigenvalues" and call["tile"] == 64
+    assert call["routine"] == "eigenvalues" and call["tile"] == 32
     assert {"band", "tridiagonal", "values"} <= call["seconds"].keys()
-    # V and X, a sum for each worker after the second, and packed tiles.
-    strips = 3 + max(call["workers"] - 2, 0)
-    assert call["scratch_bytes"] <= (strips * 64 * n + call["workers"] * 2**18) * 8
+    # Each worker has V and W of a panel, and packed tiles.
+    assert call["scratch_bytes"] <= call["workers"] * (2 * 32 * n + 2**18) * 8
 
 
 def test_messages():

@@ -117,7 +117,7 @@ def test_what_eigvalsh_needs():
     mirrored = "the lower triangle is mirrored in place"
     for lower, moves in ((True, [mirrored]), (False, [])):
         report = ms.plan(a, None, lower, eigenvalues=True, overwrite_a=True)
-        assert report.moves == moves and report.widths == [(64, 8)]
+        assert report.moves == moves and report.widths == [(32, 16)]
         ms.eigvalsh(a, lower=lower).block_until_ready()
         assert report.scratch_bytes == ms.last_call()["scratch_bytes"]
     with pytest.raises(ValueError, match="eigenvectors: expected A alone, as eigh takes it"):

@@ -29,7 +29,7 @@ OF_REGISTERS = (
     "src/scalar/*",
     "src/device/cpu/product/*",
     "src/device/cpu/reflect/*",
-    "src/device/cpu/chase/*",
+    "src/device/cpu/passes.rs",
     "src/device/cpu/vectors.rs",
     "benchmarks/native/src/cpu/peak.rs",
     "tests/kernels/emulate.*",

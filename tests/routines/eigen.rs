@@ -76,12 +76,18 @@ pub fn half<T: Scalar>(n: usize, lower: bool, seed: u64) -> Mat<T> {
     })
 }
 
+/// Widths of tiles: that of a band, and none where a small matrix needs no band. Ranks always have one.
+pub(super) fn ways(at: Place) -> &'static [i64] {
+    if at.is_some() { &[3] } else { &[3, 0] }
+}
+
 pub fn eigenvalues_in_every_storage<T: Scalar>(at: Place) {
     // Emulated devices are slow.
-    let tiles = if at.is_some() { &[3][..] } else { &[3, 1, 2, 9] };
+    let tiles = if at.is_some() { &[3][..] } else { &[3, 1, 2, 9, 0] };
     for case in cases(at) {
         let a = half::<T>(case.n, case.lower, 3);
-        let cuts = tiles.iter().map(|&tile| (tile, case.n)).chain([(3, case.n.div_ceil(2))]);
+        let parts = ways(at).iter().map(|&tile| (tile, case.n.div_ceil(2)));
+        let cuts = tiles.iter().map(|&tile| (tile, case.n)).chain(parts);
         for (tile, order) in cuts {
             let corner = if order < case.n { order } else { 0 };
             let what = format!("{} {case:?}, tiles {tile}, order {order}", T::DTYPE.name());
@@ -105,11 +111,14 @@ pub fn eigenvalues_of_larger_matrices<T: Scalar>(at: Place) {
         let (storage, lower) = (Storage::ALL[index % 3], index % 2 == 0);
         let case = Case { n, ranks, storage, lower, trans: 0, order: "auto", at };
         let a = half::<T>(n, lower, 5);
-        let what = format!("{} {case:?}", T::DTYPE.name());
-        let (values, info) = answer(case, 0, 0, &a);
-        assert_eq!(info, 0, "{what}");
-        check::<T>(&values, &expected(&a, n, lower), &what);
-        assert_eq!(answer(case, 0, 0, &a).0, values, "{what}: the same bits");
+        let expected = expected(&a, n, lower);
+        for tile in [0, 48] {
+            let what = format!("{} {case:?}, tiles {tile}", T::DTYPE.name());
+            let (values, info) = answer(case, tile, 0, &a);
+            assert_eq!(info, 0, "{what}");
+            check::<T>(&values, &expected, &what);
+            assert_eq!(answer(case, tile, 0, &a).0, values, "{what}: the same bits");
+        }
     }
 }
 
@@ -169,22 +178,29 @@ pub fn eigenvalues_of_hard_matrices(at: Place) {
     let (n, ranks) = if at.is_some() { (8, 2) } else { (48, 2) };
     let storage = Storage::ALL[0];
     let case = Case { n, ranks, storage, lower: true, trans: 0, order: "auto", at };
+    let pairs = |all: &[f64]| {
+        all.iter()
+            .flat_map(|&scale| ways(at).iter().map(move |&tile| (scale, tile)))
+            .collect::<Vec<_>>()
+    };
     for (name, mut values) in spectra(n) {
         let a = with_values(&values);
         values.sort_by(f64::total_cmp);
         let scales = if at.is_some() { &[1.0][..] } else { &[1.0, 1e290, 1e-290, 1e-306] };
-        for &scale in scales {
+        for (scale, tile) in pairs(scales) {
             let scaled = |x: f64| x * scale;
-            let found = answer(case, 3, 0, &Mat::from_fn(n, n, |i, j| scaled(a[(i, j)])));
+            let found = answer(case, tile, 0, &Mat::from_fn(n, n, |i, j| scaled(a[(i, j)])));
             assert_eq!(found.1, 0, "{name}");
             let found: Vec<f64> = found.0.iter().map(|x| x / scale).collect();
-            check::<f64>(&found, &values, &format!("{name}, scaled by {scale:e}"));
+            check::<f64>(&found, &values, &format!("{name}, scaled by {scale:e}, tiles {tile}"));
         }
     }
     for (name, a) in entries(n) {
-        let (values, info) = answer(case, 3, 0, &a);
-        assert_eq!(info, 0, "{name}");
-        check::<f64>(&values, &expected(&a, n, true), name);
+        for &tile in ways(at) {
+            let (values, info) = answer(case, tile, 0, &a);
+            assert_eq!(info, 0, "{name}, tiles {tile}");
+            check::<f64>(&values, &expected(&a, n, true), name);
+        }
     }
     let toeplitz = |i: usize, j| [2.0, 1.0, 0.0][i.abs_diff(j).min(2)];
     let exact = |k: usize| 2.0 - 2.0 * ((k + 1) as f64 * PI / (n + 1) as f64).cos();
@@ -201,9 +217,11 @@ pub fn eigenvalues_at_the_ends_of_the_range(at: Place) {
         // In steps, because a power of two may be too large.
         let half = 2f32.powi(exponent / 2);
         let a = Mat::from_fn(12, 12, |i, j| x[(i, j)] * half * half);
-        let (values, info) = answer(case, 3, 0, &a);
-        assert_eq!(info, 0, "2^{exponent}");
-        check::<f32>(&values, &expected(&a, 12, false), &format!("2^{exponent}"));
+        for &tile in ways(at) {
+            let (values, info) = answer(case, tile, 0, &a);
+            assert_eq!(info, 0, "2^{exponent}, tiles {tile}");
+            check::<f32>(&values, &expected(&a, 12, false), &format!("2^{exponent}"));
+        }
     }
     // Sums of these entries overflow, and the values do not.
     let large = |i: usize, j: usize| match (i + j) % 4 {
@@ -211,11 +229,13 @@ pub fn eigenvalues_at_the_ends_of_the_range(at: Place) {
         0 | 1 => 1.7e307,
         _ => -1.7e307,
     };
-    let (values, info) = answer(case, 3, 0, &Mat::from_fn(12, 12, large));
-    assert_eq!(info, 0);
     let scaled = Mat::from_fn(12, 12, |i, j| large(i, j) / 16.0);
-    let values: Vec<f64> = values.iter().map(|x| x / 16.0).collect();
-    check::<f64>(&values, &expected(&scaled, 12, false), "near overflow");
+    for &tile in ways(at) {
+        let (values, info) = answer(case, tile, 0, &Mat::from_fn(12, 12, large));
+        assert_eq!(info, 0, "tiles {tile}");
+        let values: Vec<f64> = values.iter().map(|x| x / 16.0).collect();
+        check::<f64>(&values, &expected(&scaled, 12, false), "near overflow");
+    }
 }
 
 pub fn eigenvalues_of_what_is_no_number(at: Place) {

@@ -10,7 +10,7 @@ use meshsolve::device::cpu::product::Units;
 use meshsolve::layout::Storage;
 use meshsolve::scalar::{DType, Scalar};
 
-use super::eigen::{entries, half, spectra, with_values};
+use super::eigen::{entries, half, spectra, ways, with_values};
 
 struct Answer {
     values: Vec<f64>,
@@ -102,10 +102,11 @@ fn check<T: Scalar>(found: &Answer, a: &Mat<T>, order: usize, lower: bool, what:
 
 pub fn eigenvectors_in_every_storage<T: Scalar>(at: Place) {
     // Emulated devices are slow.
-    let tiles = if at.is_some() { &[3][..] } else { &[3, 1, 2, 9] };
+    let tiles = if at.is_some() { &[3][..] } else { &[3, 1, 2, 9, 0] };
     for case in cases(at) {
         let a = half::<T>(case.n, case.lower, 3);
-        let cuts = tiles.iter().map(|&tile| (tile, case.n)).chain([(3, case.n.div_ceil(2))]);
+        let parts = ways(at).iter().map(|&tile| (tile, case.n.div_ceil(2)));
+        let cuts = tiles.iter().map(|&tile| (tile, case.n)).chain(parts);
         for (tile, order) in cuts {
             let corner = if order < case.n { order } else { 0 };
             let what = format!("{} {case:?}, tiles {tile}, order {order}", T::DTYPE.name());
@@ -161,10 +162,9 @@ pub fn eigenvectors_of_larger_matrices<T: Scalar>(at: Place) {
         let (storage, lower) = (Storage::ALL[index % 3], index % 2 == 0);
         let case = Case { n, ranks, storage, lower, trans: 0, order: "auto", at };
         let a = half::<T>(n, lower, 5);
-        let what = format!("{} {case:?}", T::DTYPE.name());
-        check(&answer(case, 0, 0, &a), &a, n, lower, &what);
-        if n > 500 {
-            check(&answer(case, 260, 0, &a), &a, n, lower, &format!("{what}, wide tiles"));
+        for tile in [0, if n > 500 { 260 } else { 48 }] {
+            let what = format!("{} {case:?}, tiles {tile}", T::DTYPE.name());
+            check(&answer(case, tile, 0, &a), &a, n, lower, &what);
         }
     }
 }
@@ -179,11 +179,16 @@ pub fn eigenvectors_of_hard_matrices(at: Place) {
         let scales = if at.is_some() { &[1.0][..] } else { &[1.0, 1e200, 1e-200] };
         for &scale in scales {
             let scaled = Mat::from_fn(n, n, |i, j| a[(i, j)] * scale);
-            check(&answer(case, 3, 0, &scaled), &scaled, n, true, &format!("{name}, {scale:e}"));
+            for &tile in ways(at) {
+                let what = format!("{name}, {scale:e}, tiles {tile}");
+                check(&answer(case, tile, 0, &scaled), &scaled, n, true, &what);
+            }
         }
     }
     for (name, a) in entries(n) {
-        check(&answer(case, 3, 0, &a), &a, n, true, name);
+        for &tile in ways(at) {
+            check(&answer(case, tile, 0, &a), &a, n, true, &format!("{name}, tiles {tile}"));
+        }
     }
 }
 

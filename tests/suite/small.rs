@@ -4,7 +4,9 @@
 use crate::common::workers::{each, element, matrix, on_workers, shards, shared};
 use crate::common::{lu::rebuilt, positive_definite, random, ratio};
 use faer::Mat;
-use meshsolve::algorithms::eigen::{Extent, Leading, Scratch, eigenvalues, reduce_to_band};
+use meshsolve::algorithms::eigen::{
+    Extent, Leading, Scratch, eigenvalues, reduce_to_band, reduce_to_tridiagonal,
+};
 use meshsolve::algorithms::triangular::Triangular;
 use meshsolve::algorithms::{cholesky, lu, norm};
 use meshsolve::comm::{Comm, Communicator, Sharing};
@@ -21,7 +23,7 @@ fn after(a: &Mat<f64>, work: impl Fn(&mut CpuWorker<f64>, &DistMatrix<f64>) + Sy
     let mut memory = shards(a, 2);
     let distribution = Distribution::whole_columns((N, N), 2, 2, Mapping::Block);
     let view = matrix(&mut memory, &distribution);
-    let sharing = Sharing { workers: 2, rows: 1, barrier_cost: 0.0, band: 0 };
+    let sharing = Sharing { workers: 2, rows: 1, barrier_cost: 0.0 };
     let comm = Communicator::new(2).with_sharing(sharing);
     on_workers::<f64>(&comm, 2, |worker| {
         assert_eq!(worker.sharers(N), 2, "panels of LU are shared");
@@ -59,8 +61,17 @@ fn lu_by_panels_that_workers_share() {
 
 #[test]
 fn a_band_and_its_sweeps() {
+    tridiagonal(false);
+}
+
+#[test]
+fn a_tridiagonal_matrix_in_one_stage() {
+    tridiagonal(true);
+}
+
+fn tridiagonal(one_stage: bool) {
     let a = positive_definite::<f64>(N, 1);
-    let of = Extent { n: N, widest: 2, workers: 2, is_rank: false, kept: 0 };
+    let of = Extent { n: N, widest: 2, workers: 2, is_rank: false, kept: 0, one_stage };
     let [once, own] = of.elements();
     let (mut memory, mut each_memory) = (vec![0.0; once], vec![0.0; 2 * own]);
     let (block, all) = (Cells::of(&mut memory), Cells::of(&mut each_memory));
@@ -70,7 +81,10 @@ fn a_band_and_its_sweeps() {
         let scratch = Scratch::new(of, shared(worker, block), each(worker, &blocks));
         let leading = Leading::new(a, N);
         leading.complete_diagonal(worker);
-        reduce_to_band(worker, &leading, &scratch).unwrap();
+        match one_stage {
+            true => reduce_to_tridiagonal(worker, &leading, &scratch).unwrap(),
+            false => reduce_to_band(worker, &leading, &scratch).unwrap(),
+        }
         if let Some(tridiagonal) = worker.tridiagonal(scratch.band(N), None).unwrap() {
             *found.lock().unwrap() = Some(tridiagonal);
         }

@@ -1,9 +1,10 @@
 //! The scratch of a reduction to a band, and its panels.
 
 use super::Leading;
-use crate::device::{Band, PanelReflectors, Reflectors};
+use crate::device::cpu::one_stage;
+use crate::device::{Band, OneStagePanel, PanelReflectors, Reflectors};
 use crate::layout::TileColumn;
-use crate::matrix::{Blocks, Cells};
+use crate::matrix::{Blocks, Cells, Columns};
 use crate::scalar::Scalar;
 
 /// Elements between columns of V, X and P, so that they are no power of two apart.
@@ -23,6 +24,8 @@ pub struct Extent {
     pub is_rank: bool,
     /// How many tile columns there are if the reflectors are used later, otherwise 0.
     pub kept: usize,
+    /// Whether A becomes tridiagonal without a band between. The width of that counts as 1.
+    pub one_stage: bool,
 }
 
 impl Extent {
@@ -42,13 +45,19 @@ impl Extent {
         }
     }
 
+    /// The width of the band.
+    pub fn band(&self) -> usize {
+        if self.one_stage { 1 } else { self.widest }
+    }
+
     fn square(&self) -> usize {
         self.widest * self.widest
     }
 
-    /// How many triangles T there are: those of a panel and of the next, or all.
+    /// How many triangles T there are: those of a panel and of the next, or all. In one stage they are
+    /// in A.
     fn triangles(&self) -> usize {
-        self.kept.max(2)
+        if self.one_stage { 0 } else { self.kept.max(2) }
     }
 
     /// Elements of the triangles T, which are the first ones.
@@ -56,12 +65,26 @@ impl Extent {
         self.triangles() * self.square()
     }
 
+    /// Elements of the band, of all columns of the matrix.
+    fn of_band(&self) -> usize {
+        Band::<()>::rows(self.band()) * self.n
+    }
+
+    /// Elements of a worker's coefficients and squares.
+    fn of_squares(&self) -> usize {
+        self.widest + SQUARES * self.square()
+    }
+
     /// Elements once in a memory, and for each worker there. After the triangles are the strips, and
-    /// later the band.
+    /// later the band. In one stage the workers' parts are after the band, and V and W after the squares.
     pub fn elements(&self) -> [usize; 2] {
-        let strips = (self.n + MORE) * self.widest * self.strips();
-        let rest = strips.max(Band::<()>::rows(self.widest) * self.n);
-        [self.of_triangles() + rest, self.widest + SQUARES * self.square()]
+        let column = self.n + MORE;
+        if self.one_stage {
+            let own = 2 * column * self.widest + one_stage::room(self.n, self.widest);
+            return [self.of_band() + 2 * self.workers * column, self.of_squares() + own];
+        }
+        let strips = column * self.widest * self.strips();
+        [self.of_triangles() + strips.max(self.of_band()), self.of_squares()]
     }
 }
 
@@ -72,7 +95,7 @@ pub(super) const SUM: usize = 2;
 
 /// The scratch of a reduction.
 pub struct Scratch<'a, T> {
-    pub(super) of: Extent,
+    pub of: Extent,
     shared: Blocks<'a, T>,
     own: Blocks<'a, T>,
 }
@@ -112,7 +135,7 @@ impl<'a, T: Scalar> Scratch<'a, T> {
 
     /// The first row and column of the trailing matrix for a panel.
     pub(super) fn top(&self, leading: &Leading<T>, panel: TileColumn) -> usize {
-        leading.rows(panel).start + self.of.widest
+        leading.rows(panel).start + self.of.band()
     }
 
     /// The panels of a reduction.
@@ -131,6 +154,33 @@ impl<'a, T: Scalar> Scratch<'a, T> {
         self.panels(leading).into_iter().map(of).collect()
     }
 
+    /// The panel of a tile column, in one stage. `a` has the leading part of the matrix.
+    pub(super) fn one_stage_panel<'m>(
+        &self,
+        leading: &Leading<'_, 'm, T>,
+        a: &'m Columns<'m, T>,
+        panel: TileColumn,
+        is_kept: bool,
+    ) -> OneStagePanel<'m, 'a, T> {
+        let (columns, order, column) = (leading.rows(panel), leading.order(), self.of.n + MORE);
+        let (m, k) = (order - columns.start, columns.len());
+        let parts = self.shared.own().rows_from(self.of.of_band());
+        let own = self.own.own().rows_from(self.of.of_squares());
+        let strip = |at: usize| own.rows_from(at * k * column).by_columns(m, k, column);
+        let kept = Panel::new(leading, panel, self);
+        OneStagePanel {
+            a,
+            order,
+            columns,
+            band: self.band(order),
+            parts: parts.by_columns(self.of.n, 2 * self.of.workers, column),
+            v: strip(0),
+            w: strip(1),
+            room: own.rows_from(2 * k * column),
+            kept: (is_kept && kept.count > 0).then(|| kept.columns(leading)),
+        }
+    }
+
     /// A worker's tile.
     pub fn tile(&self) -> Cells<'a, T> {
         self.square(0, self.of.widest).own()
@@ -139,12 +189,12 @@ impl<'a, T: Scalar> Scratch<'a, T> {
     /// The band of the leading part of order n.
     pub fn band(&self, n: usize) -> Band<'a, T> {
         let all = self.bands().own();
-        Band::new(all.sub(0, 0, all.rows(), n), self.of.widest)
+        Band::new(all.sub(0, 0, all.rows(), n), self.of.band())
     }
 
     /// The band, with all columns of the matrix.
     pub(super) fn bands(&self) -> Blocks<'a, T> {
-        let (rows, n) = (Band::<T>::rows(self.of.widest), self.of.n);
+        let (rows, n) = (Band::<T>::rows(self.of.band()), self.of.n);
         let first = self.of.of_triangles();
         self.shared.part(|shared| shared.sub(first, 0, rows * n, 1).by_columns(rows, n, rows))
     }

@@ -23,6 +23,11 @@ pub const fn length<T: Scalar, S: Simd>() -> usize {
     size_of::<Vector<T, S>>() / size_of::<T>()
 }
 
+/// Real numbers of an element.
+const fn parts<T: Scalar>() -> usize {
+    size_of::<T>() / size_of::<T::Real>()
+}
+
 #[inline(always)]
 pub fn zero<T: Scalar, S: Simd>(simd: S) -> Vector<T, S> {
     T::Real::splat(simd, Zeroable::zeroed())
@@ -38,11 +43,8 @@ pub unsafe fn load<T: Scalar, S: Simd>(simd: S, at: *const T, count: usize) -> V
         // SAFETY: the caller promises a whole vector.
         return unsafe { at.cast::<Vector<T, S>>().read_unaligned() };
     }
-    let mut vector = [zero::<T, S>(simd)];
-    let to = bytemuck::cast_slice_mut::<_, T>(&mut vector);
-    // SAFETY: the caller promises these elements.
-    unsafe { std::ptr::copy_nonoverlapping(at, to.as_mut_ptr(), count) };
-    vector[0]
+    // SAFETY: the caller promises these elements, which consist of real numbers.
+    T::Real::load_part(simd, unsafe { std::slice::from_raw_parts(at.cast(), count * parts::<T>()) })
 }
 
 /// Writes what `load` reads.
@@ -50,13 +52,12 @@ pub unsafe fn load<T: Scalar, S: Simd>(simd: S, at: *const T, count: usize) -> V
 /// # Safety
 /// As there, and they are this thread's.
 #[inline(always)]
-pub unsafe fn store<T: Scalar, S: Simd>(at: *mut T, count: usize, vector: Vector<T, S>) {
+pub unsafe fn store<T: Scalar, S: Simd>(simd: S, at: *mut T, count: usize, vector: Vector<T, S>) {
     if count == length::<T, S>() {
         // SAFETY: the caller promises a whole vector.
         return unsafe { at.cast::<Vector<T, S>>().write_unaligned(vector) };
     }
-    let from = [vector];
-    let from = bytemuck::cast_slice::<_, T>(&from);
-    // SAFETY: the caller promises these elements.
-    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), at, count) };
+    // SAFETY: the caller promises these elements, which consist of real numbers.
+    let to = unsafe { std::slice::from_raw_parts_mut(at.cast(), count * parts::<T>()) };
+    T::Real::store_part(simd, to, vector);
 }

@@ -11,7 +11,9 @@ use super::routine::Stage::{
 };
 use super::routine::{Family, SolverRoutine};
 use super::slot::{A, INFO, Kind, Slot, WORK, slot};
-use crate::algorithms::eigen::{Extent, Leading, Scratch, eigenvalues, reduce_to_band};
+use crate::algorithms::eigen::{
+    Extent, Leading, Scratch, eigenvalues, reduce_to_band, reduce_to_tridiagonal,
+};
 use crate::comm::Step;
 use crate::device::{Tridiagonal, Worker};
 use crate::layout::TileColumn;
@@ -64,7 +66,8 @@ impl<T: Scalar> Solver<T> {
         let (n, columns) = (self.problem.n, self.sizes.columns());
         let (workers, is_rank) = (self.sizes.workers, self.sizes.is_rank);
         let kept = if self.sizes.goes_back { columns.count() } else { 0 };
-        let of = Extent { n, widest: columns.widest(), workers, is_rank, kept };
+        let (widest, one_stage) = (columns.widest(), self.sizes.one_stage);
+        let of = Extent { n, widest, workers, is_rank, kept, one_stage };
         let [once, each] = of.elements();
         Scratch::new(of, self.common_blocks(me, 0, once), self.own_blocks(me, once, each))
     }
@@ -99,12 +102,15 @@ impl<T: Scalar> Solver<T> {
     }
 }
 
-/// A becomes a band, in scratch.
+/// A becomes a band, in scratch. In one stage that is tridiagonal.
 pub fn to_band<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
     let (a, scratch) = (job.a(worker), job.scratch_of_band(worker.worker()));
     let leading = Leading::new(&a, job.unpadded());
     if prepare(job, worker, &leading, scratch.tile())?.is_some() {
-        reduce_to_band(worker, &leading, &scratch)?;
+        match job.sizes.one_stage {
+            true => reduce_to_tridiagonal(worker, &leading, &scratch)?,
+            false => reduce_to_band(worker, &leading, &scratch)?,
+        }
     }
     Ok(())
 }

@@ -32,7 +32,8 @@ impl<T: Scalar> Solver<T> {
     /// Where reflectors of sweeps stay: above the diagonal of A, or in memory of the host.
     pub(super) fn sweep_reflectors(&self, worker: &impl Worker<T>) -> SweepReflectors<'_, T> {
         let columns = self.of_host(0).unwrap_or_else(|| columns_of(&self.a(worker)));
-        SweepReflectors::new(columns, self.unpadded(), self.sizes.columns().widest())
+        let width = self.scratch_of_band(worker.worker()).of.band();
+        SweepReflectors::new(columns, self.unpadded(), width)
     }
 
     /// The eigenvectors to find.

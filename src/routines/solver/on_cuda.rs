@@ -58,6 +58,7 @@ impl Sizes {
             workers: ranks,
             least: ranks,
             is_rank: true,
+            one_stage: false,
             mapping: if ranks > 1 { Mapping::BlockCyclic } else { Mapping::Block },
             tile: engine::of(options).tile(options, problem).unwrap_or_else(|| {
                 let (dtype, family) = (problem.dtype, options.routine.family);

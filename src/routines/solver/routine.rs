@@ -199,6 +199,8 @@ pub struct Extents {
     pub is_rank: bool,
     /// How many tile columns there are if a routine uses reflectors of the reduction to a band later.
     pub kept: usize,
+    /// Whether A becomes tridiagonal without a band between.
+    pub one_stage: bool,
     /// Elements to divide and to transform back, in addition to the workers' own scratch.
     pub vectors: usize,
 }
@@ -211,8 +213,8 @@ impl Extents {
     }
 
     fn of_band(&self) -> eigen::Extent {
-        let &Extents { n, widest, workers, is_rank, kept, .. } = self;
-        eigen::Extent { n, widest, workers, is_rank, kept }
+        let &Extents { n, widest, workers, is_rank, kept, one_stage, .. } = self;
+        eigen::Extent { n, widest, workers, is_rank, kept, one_stage }
     }
 }
 

@@ -7,8 +7,7 @@ use super::options::{Norm, Options, Rhs, cpu_tile_width};
 use super::routine::{Extents, Family, SolverRoutine, Stage};
 use super::stack;
 use crate::algorithms::redistribute::Redistribution;
-use crate::device::cpu::back;
-use crate::device::cpu::{scratch_elements, shared_elements, worker_count};
+use crate::device::cpu::{back, one_stage, scratch_elements, shared_elements, worker_count};
 use crate::dispatch;
 use crate::layout::{Column, Distribution, Mapping, Partition};
 use crate::scalar::Scalar;
@@ -36,12 +35,12 @@ fn threads<T: Scalar>(options: &Options, problem: &Problem) -> usize {
     let columns = if options.rhs == Rhs::Columns { problem.ranks() * rhs } else { rhs };
     // Complex numbers take four real multiplications, narrow ones half the time.
     let weight = size_of::<T>() as f64 / 8.0 * if T::IS_COMPLEX { 2.0 } else { 1.0 };
-    // Eigenvalues take more than a factorisation, most of it by one worker. Workers share what
-    // eigenvectors add: for these two threads pay from n = 150.
+    // Eigenvalues take more than a factorisation. By measurements two threads pay from n = 200 on, and from
+    // 130 on for eigenvectors.
     let weight = weight
         * match options.routine.family {
-            Family::Eigen if options.routine.has(Stage::TransformBack) => 40.0,
-            Family::Eigen => 1.5,
+            Family::Eigen if options.routine.has(Stage::TransformBack) => 64.0,
+            Family::Eigen => 16.0,
             _ => 1.0,
         };
     let work = weight * (m * n) as f64 * m.min(n).max(columns) as f64;
@@ -57,6 +56,34 @@ pub(super) fn band_width(routine: &SolverRoutine, n: usize) -> usize {
         512..768 if routine.has(Stage::TransformBack) => 32,
         1536.. if routine.has(Stage::TransformBack) => 96,
         _ => 64,
+    }
+}
+
+/// Bytes of a matrix that becomes tridiagonal without a band between. Half of it is read for each column,
+/// so that should be in caches.
+const BYTES_IN_ONE_STAGE: usize = 64 << 20;
+
+/// The same as an order, for more workers than can share that work.
+const ORDER_IN_ONE_STAGE: usize = 512;
+
+/// Whether workers that share memory need no band. If you choose the width of the tiles, it is that of a
+/// band.
+pub fn has_one_stage(options: &Options, problem: &Problem, workers: usize) -> bool {
+    let Problem { n, dtype, .. } = *problem;
+    let is_small = match workers <= one_stage::WORKERS {
+        true => n * n * dtype.size() <= BYTES_IN_ONE_STAGE,
+        false => n <= ORDER_IN_ONE_STAGE,
+    };
+    is_small && options.routine.has(Stage::ToBand) && options.tile.is_none()
+}
+
+/// The width of the tile columns in one stage. Wider panels have more to subtract from each column, and
+/// faster products. The widths come from measurements.
+fn one_stage_width(n: usize) -> usize {
+    match n {
+        0..384 => 16,
+        384..1536 => 32,
+        _ => 48,
     }
 }
 
@@ -108,6 +135,8 @@ pub struct Machine {
     /// The mapping of columns to ranks if you request none.
     pub mapping: Mapping,
     pub tile: usize,
+    /// Whether a Hermitian A becomes tridiagonal without a band between.
+    pub one_stage: bool,
     /// Elements of scratch that a worker needs for itself, from the width and the number of its
     /// tiles.
     pub own: fn(usize, usize) -> usize,
@@ -128,12 +157,15 @@ impl Machine {
         // routines and other numbers of threads have to read.
         let narrow = options.routine.inverts() || options.mapping == Some(Mapping::BlockCyclic);
         let sharers = if narrow { problem.n.max(1) } else { workers };
+        let one_stage = has_one_stage(options, problem, workers);
         Machine {
             workers,
             least: 1,
             is_rank: false,
+            one_stage,
             mapping: Mapping::Block,
             tile: match options.routine.family {
+                Family::Eigen if one_stage => one_stage_width(problem.n),
                 Family::Eigen => band_width(options.routine, problem.n),
                 Family::Qr => reflector_width(problem.n),
                 _ => cpu_tile_width(problem.n, problem.dtype, sharers),
@@ -190,6 +222,8 @@ pub struct Sizes {
     pub workers: usize,
     /// Whether a worker is a rank, with memory of its own.
     pub is_rank: bool,
+    /// Whether A becomes tridiagonal without a band between.
+    pub one_stage: bool,
     /// Whether this library transforms eigenvectors back in the call.
     pub goes_back: bool,
     /// Right-hand sides that a worker takes at a time.
@@ -244,6 +278,9 @@ impl Sizes {
             Family::Tsqr => m.max(n) / (2 * m.min(n).max(1)),
             _ => columns.count(),
         };
+        let one_stage = machine.one_stage;
+        let most_workers =
+            if one_stage { most_workers.min(one_stage::WORKERS) } else { most_workers };
         let workers = most_workers.min(parts.max(groups).max(machine.least).max(1));
 
         let is_cyclic = mapping == Mapping::BlockCyclic;
@@ -300,6 +337,7 @@ impl Sizes {
             size: dtype.size(),
             is_rank,
             kept,
+            one_stage,
             vectors,
         };
         // What each stage needs once in a memory, and for each worker there.
@@ -317,6 +355,7 @@ impl Sizes {
             distribution,
             workers,
             is_rank,
+            one_stage,
             goes_back,
             group,
             arrange,

@@ -152,7 +152,7 @@ fn make_product<T: Scalar>(
 
 /// T from the coefficients of reflectors and the lower triangle of V^T conj(V) (Schreiber and Van Loan,
 /// SIAM J. Sci. Stat. Comput. 10, 1989). All are column by column.
-fn triangle<T: Scalar>(t: &mut [T], gram: &[T], coefficients: &[T]) {
+pub fn triangle<T: Scalar>(t: &mut [T], gram: &[T], coefficients: &[T]) {
     let k = coefficients.len();
     t.fill(T::ZERO);
     for (j, &tau) in coefficients.iter().enumerate() {

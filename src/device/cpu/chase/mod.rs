@@ -7,11 +7,11 @@
 //! s may follow sweep s - 1 two steps behind, and workers take sweeps in turn (Haidar, Ltaief and
 //! Dongarra, SC 2011). The order of operations on an element does not depend on the workers.
 
-mod passes;
 pub mod step;
 
-use self::step::{Block, reflector};
+use self::step::reflector;
 use super::blas;
+use super::passes::Block;
 use crate::comm::Step;
 use crate::device::{Band, SweepReflectors, Tridiagonal};
 use crate::scalar::Scalar;

@@ -5,7 +5,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::passes::Wide;
+use crate::device::cpu::passes::{Block, GROUP, Wide, part, vectorized};
 use crate::scalar::{DType, Scalar};
 
 /// A column whose square is not larger counts as zero: rounding changes the matrix by more. The
@@ -14,34 +14,6 @@ fn least_square<T: Scalar>() -> f64 {
     match T::DTYPE.real() {
         DType::F32 => 1e-62,
         _ => 1e-270,
-    }
-}
-
-/// Contiguous columns.
-#[derive(Clone, Copy, Debug)]
-pub struct Block<T> {
-    pub first: *mut T,
-    pub rows: usize,
-    pub cols: usize,
-    pub stride: usize,
-}
-
-impl<T> Block<T> {
-    /// Column j from row i on.
-    #[inline(always)]
-    fn column(&self, i: usize, j: usize) -> *mut T {
-        debug_assert!(i <= self.rows && j < self.cols, "a column");
-        self.first.wrapping_add(i + j * self.stride)
-    }
-
-    /// N columns from j on.
-    #[inline(always)]
-    fn columns<const N: usize>(&self, i: usize, j: usize) -> [*mut T; N] {
-        let mut columns = [self.first; N];
-        for (k, column) in columns.iter_mut().enumerate() {
-            *column = self.column(i, j + k);
-        }
-        columns
     }
 }
 
@@ -101,13 +73,7 @@ impl<T: Scalar> Step<'_, T> {
         assert!(v.len() == diagonal.rows && diagonal.rows == diagonal.cols, "a diagonal block");
         assert!(below.rows == next.len() && below.cols == v.len(), "the block below");
         assert!(room.len() >= diagonal.rows.max(below.rows), "room");
-        #[cfg(target_arch = "x86_64")]
-        match pulp::Arch::new() {
-            pulp::Arch::V4(simd) => return Simd::vectorize(simd, Vectors(self)),
-            pulp::Arch::V3(simd) => return Simd::vectorize(simd, Vectors(self)),
-            _ => {}
-        }
-        Vectors(self).with_simd(pulp::Scalar256b)
+        vectorized(Vectors(self))
     }
 
     /// # Safety
@@ -153,15 +119,6 @@ impl<T: Scalar> Step<'_, T> {
     }
 }
 
-/// Columns of a pass. Their sums, and what all of them need, stay in registers.
-const GROUP: usize = 4;
-
-/// The elements of a group from j on.
-#[inline(always)]
-fn part<T: Copy, const N: usize>(x: &[T], j: usize) -> [T; N] {
-    x[j..j + N].try_into().expect("as many elements")
-}
-
 /// `D <- H^H D H` as `D - v w^H - w v^H` with w = tau D v - (1/2) conj(tau) (v^H tau D v) v.
 ///
 /// # Safety
@@ -180,10 +137,10 @@ unsafe fn both_sides<T: Scalar, S: Simd>(
     // SAFETY: the lower triangle of the block, which is this thread's.
     unsafe {
         for j in (0..whole).step_by(GROUP) {
-            multiply::<T, S, GROUP>(passes, d, j, v, w);
+            passes.multiply::<T, GROUP>(&d, j, v, w);
         }
         for j in whole..k {
-            multiply::<T, S, 1>(passes, d, j, v, w);
+            passes.multiply::<T, 1>(&d, j, v, w);
         }
     }
     let mut product = T::ZERO;
@@ -203,37 +160,6 @@ unsafe fn both_sides<T: Scalar, S: Simd>(
         for j in whole..k {
             update::<T, S, 1>(passes, d, j, v, w);
         }
-    }
-}
-
-/// Adds to w what N columns of D, and the rows that they stand for, contribute to D v.
-///
-/// # Safety
-/// The lower triangle of the block is there, and nothing writes it.
-#[inline(always)]
-unsafe fn multiply<T: Scalar, S: Simd, const N: usize>(
-    passes: Wide<S>,
-    d: Block<T>,
-    j: usize,
-    v: &[T],
-    w: &mut [T],
-) {
-    for a in j..j + N {
-        // SAFETY: as promised.
-        w[a] += T::of_parts(unsafe { d.column(a, a).read() }.parts().0, 0.0) * v[a];
-        for b in a + 1..j + N {
-            // SAFETY: as promised.
-            let element = unsafe { d.column(b, a).read() };
-            w[b] += element * v[a];
-            w[a] += T::conj_impl(&element) * v[b];
-        }
-    }
-    let (here, below) = w.split_at_mut(j + N);
-    // SAFETY: as promised.
-    let products =
-        unsafe { passes.sum_and_dots::<T, N>(below, part(v, j), d.columns(j + N, j), &v[j + N..]) };
-    for (w, product) in here[j..].iter_mut().zip(products) {
-        *w += product;
     }
 }
 

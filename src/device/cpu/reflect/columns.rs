@@ -206,7 +206,7 @@ impl<T: Scalar> AddMultiples<'_, T> {
                 new = T::Real::mul_add(simd, turned, by[1][i], new);
             }
             // SAFETY: as above.
-            unsafe { store(column.add(row), count, new) };
+            unsafe { store(simd, column.add(row), count, new) };
         }
     }
 }

@@ -15,20 +15,21 @@ use bytemuck::Pod;
 use faer::dyn_stack::MemBuffer;
 use faer::{MatMut, MatRef};
 
-use super::back::Back;
+use super::back::{Back, Place};
 use super::blas;
 use super::divide::Divided;
 use super::float_mode::FloatMode;
 use super::getrf::swap_rows;
 use super::norm;
+use super::one_stage;
 use super::panel::GroupPanel;
 use super::product::{self, Coefficients, Units};
 use super::reflect::{Products, factor_panel, reduce, reflect as apply_reflectors};
 use super::sizes::{LINE, packed_elements, packed_rows, shared_elements, tile_elements};
 use crate::comm::{Comm, Communicator, Group, Members, Step};
 use crate::device::{
-    Band, Device, Moduli, Op, Reflectors, Side, Squares, SweepReflectors, Target, Triangle,
-    Tridiagonal, Update, Worker,
+    Band, Device, Moduli, OneStagePanel, Op, Reflectors, Side, Squares, SweepReflectors, Target,
+    Triangle, Tridiagonal, Update, Worker,
 };
 use crate::layout::{GlobalRow, TileColumn};
 use crate::log::{self, Task};
@@ -460,6 +461,12 @@ impl<T: Scalar> Worker<T> for CpuWorker<'_, T> {
             }
             if plan.phases() == 0 { worker.barrier() } else { Ok(()) }
         })
+    }
+
+    fn reduce_in_one_stage(&mut self, panel: &OneStagePanel<T>) -> Step {
+        let place = Place { worker: self.worker, workers: self.comm.workers() };
+        // SAFETY: *order*, promised to `CpuWorker::new`: all workers do this, and have met.
+        unsafe { one_stage::reduce(panel, place, || self.barrier()) }
     }
 
     fn tridiagonal(

@@ -22,11 +22,7 @@ impl<T: Scalar> CpuWorker<'_, T> {
 
     fn sweep(&mut self, band: Band<T>, kept: Option<&SweepReflectors<T>>) -> Step {
         let (worker, phase) = (self.worker, self.phase(Signal::Sweeps));
-        let is_shared = band.order() >= self.comm.sharing().band;
-        let workers = if is_shared { self.comm.workers() } else { 1 };
-        if worker >= workers {
-            return Ok(());
-        }
+        let workers = self.comm.workers();
         let turn = Turn { worker, workers };
         let room = blas::column_mut(self.write(self.pack), 0);
         let comm = self.comm;

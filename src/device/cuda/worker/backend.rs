@@ -7,7 +7,9 @@ use crate::device::cpu::chase::{self, Turn};
 use crate::device::cpu::divide::Divided;
 use crate::device::cpu::real_columns;
 use crate::device::reflectors::triangle_of;
-use crate::device::{Band, Device as Kernels, Reflectors, SweepReflectors, Tridiagonal};
+use crate::device::{
+    Band, Device as Kernels, OneStagePanel, Reflectors, SweepReflectors, Tridiagonal,
+};
 use crate::matrix::Columns;
 
 impl Comm for CudaWorker<'_> {
@@ -419,6 +421,10 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
     }
 
     /// The first rank's host does it alone.
+    fn reduce_in_one_stage(&mut self, _: &OneStagePanel<T>) -> Step {
+        unreachable!("ranks reduce to a band")
+    }
+
     fn tridiagonal(
         &mut self,
         band: Band<T>,

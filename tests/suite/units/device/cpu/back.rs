@@ -16,12 +16,12 @@ use super::chase::numbers;
 /// As on processors without a product kernel.
 const PLAIN: Kernel = Kernel { units: strips::PLAIN, is_plain: true };
 
-fn unit<T: Scalar>() -> f64 {
+pub fn unit<T: Scalar>() -> f64 {
     if T::DTYPE.real() == DType::F32 { f32::EPSILON.into() } else { f64::EPSILON }
 }
 
 /// Eigenvectors of the real tridiagonal matrix, as rows by columns of memory.
-fn rows_of_vectors<T: Scalar>(t: &Tridiagonal) -> Vec<T> {
+pub fn rows_of_vectors<T: Scalar>(t: &Tridiagonal) -> Vec<T> {
     let n = t.diagonal.len();
     let dense = Mat::from_fn(n, n, |i, j| match i.abs_diff(j) {
         0 => t.diagonal[i],
@@ -35,7 +35,7 @@ fn rows_of_vectors<T: Scalar>(t: &Tridiagonal) -> Vec<T> {
 }
 
 /// |A V - V diag(V^H A V)| and |V^H V - I|, for V^T in `rows`.
-fn errors<T: Scalar>(a: &Mat<T>, rows: &[T]) -> [f64; 2] {
+pub fn errors<T: Scalar>(a: &Mat<T>, rows: &[T]) -> [f64; 2] {
     let n = a.nrows();
     let v = Mat::from_fn(n, n, |i, j| rows[i * n + j]);
     let (av, gram) = (a * &v, v.adjoint() * &v);
@@ -75,7 +75,7 @@ fn by_workers<T: Scalar>(back: &Back<T>, rows: &mut [T], n: usize, workers: usiz
 }
 
 /// By one thread, with this kernel and so much room for a batch.
-fn alone<T: Scalar>(back: &Back<T>, kernel: Kernel, rows: &mut [T], n: usize, room: usize) {
+pub fn alone<T: Scalar>(back: &Back<T>, kernel: Kernel, rows: &mut [T], n: usize, room: usize) {
     let columns = Columns::new([Cells::of(rows).by_columns(n, n, n)]);
     let widths = back.panels.iter().map(|panel| panel.v.cols());
     let width = widths.chain([back.sweeps.width()]).max().unwrap();

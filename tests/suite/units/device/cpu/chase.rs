@@ -2,8 +2,9 @@
 
 use faer::{Mat, Side};
 use meshsolve::comm::{Communicator, Phase, Signal, Step};
-use meshsolve::device::cpu::chase::step::{Block, Step as Chase, Vectors, reflector};
+use meshsolve::device::cpu::chase::step::{Step as Chase, Vectors, reflector};
 use meshsolve::device::cpu::chase::{Turn, room, sweep, tridiagonal};
+use meshsolve::device::cpu::passes::Block;
 use meshsolve::device::{Band, Tridiagonal};
 use meshsolve::matrix::Cells;
 use meshsolve::scalar::{DType, Scalar};

@@ -3,5 +3,6 @@
 mod back;
 mod chase;
 mod divide;
+mod one_stage;
 mod product;
 mod reflect;

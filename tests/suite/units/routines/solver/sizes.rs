@@ -5,7 +5,7 @@ use meshsolve::layout::{Grid, Mapping, Storage};
 use meshsolve::routines::solver::forecast::plain;
 use meshsolve::routines::solver::operands::Problem;
 use meshsolve::routines::solver::options::{Norm, Options, Rhs};
-use meshsolve::routines::solver::sizes::{Machine, Sizes};
+use meshsolve::routines::solver::sizes::{Machine, Sizes, has_one_stage};
 use meshsolve::routines::solver::{SolverRoutine, solvers};
 use meshsolve::scalar::DType;
 use meshsolve::settings;
@@ -39,7 +39,7 @@ fn little_work_has_one_worker() {
         Machine::host::<f64>(&options, &problem).workers
     };
     let all = worker_count(2, settings::threads());
-    for (name, most) in [("getrf", 512), ("eigenvalues", 447), ("eigenvectors", 149)] {
+    for (name, most) in [("getrf", 512), ("eigenvalues", 203), ("eigenvectors", 128)] {
         assert_eq!([workers(name, most), workers(name, most + 1)], [1, all], "{name}");
     }
 }
@@ -58,6 +58,32 @@ fn eigenvectors_take_little_more_than_themselves() {
         let found = sizes.scratch() as f64 / (n * n) as f64;
         assert!((0.8 * share..share).contains(&found), "{n}: {found}");
     }
+}
+
+/// Small matrices need no band, unless you choose its width.
+#[test]
+fn small_matrices_become_tridiagonal_in_one_stage() {
+    for name in ["eigenvalues", "eigenvectors", "hermitian_function"] {
+        let plain = plain(routine(name), Storage::Rows, true, Rhs::Replicated);
+        let is = |tile: Option<usize>, n: usize, dtype: DType, workers: usize| {
+            let problem = square(n, 2, 1, dtype);
+            has_one_stage(&Options { tile, ..plain }, &problem, workers)
+        };
+        for (dtype, most) in [(DType::F64, 2896), (DType::F32, 4096), (DType::C128, 2048)] {
+            assert!([1, 2, 4].iter().all(|&workers| is(None, most, dtype, workers)), "{name}");
+            assert!(!is(None, most + 1, dtype, 2) && !is(Some(32), most, dtype, 2), "{name}");
+        }
+        // More workers take part in larger matrices by a band, and in smaller ones four do.
+        assert!(is(None, 512, DType::F64, 8) && !is(None, 513, DType::F64, 8), "{name}");
+        let workers = |one_stage: bool| {
+            let problem = square(512, 8, 1, DType::F64);
+            let machine = Machine::host::<f64>(&plain, &problem);
+            Sizes::new(&plain, &problem, &Machine { workers: 8, one_stage, ..machine }).workers
+        };
+        assert_eq!([true, false].map(workers), [4, 8], "{name}");
+    }
+    let solve = plain(routine("getrf"), Storage::Rows, true, Rhs::Replicated);
+    assert!(!has_one_stage(&solve, &square(64, 2, 1, DType::F64), 2));
 }
 
 /// Workers share a triangle where there are rows and blocks enough.

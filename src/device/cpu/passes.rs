@@ -2,10 +2,53 @@
 //!
 //! Everything here is inlined into functions with the instructions of `simd`.
 
-use pulp::Simd;
+use pulp::{Scalar256b, Simd, WithSimd};
 
-use crate::device::cpu::vectors::{length, load, store, zero};
+use super::vectors::{length, load, store, with_vectors, zero};
+
 use crate::scalar::{Lanes, Scalar, Vector};
+
+/// Columns of a pass, where there are as many.
+pub const GROUP: usize = 4;
+
+/// Contiguous columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<T> {
+    pub first: *mut T,
+    pub rows: usize,
+    pub cols: usize,
+    pub stride: usize,
+}
+
+impl<T> Block<T> {
+    /// Column j from row i on.
+    #[inline(always)]
+    pub fn column(&self, i: usize, j: usize) -> *mut T {
+        debug_assert!(i <= self.rows && j < self.cols, "a column");
+        self.first.wrapping_add(i + j * self.stride)
+    }
+
+    /// N columns from j on.
+    #[inline(always)]
+    pub fn columns<const N: usize>(&self, i: usize, j: usize) -> [*mut T; N] {
+        let mut columns = [self.first; N];
+        for (k, column) in columns.iter_mut().enumerate() {
+            *column = self.column(i, j + k);
+        }
+        columns
+    }
+}
+
+/// N elements from j on.
+#[inline(always)]
+pub fn part<T: Copy, const N: usize>(x: &[T], j: usize) -> [T; N] {
+    x[j..j + N].try_into().expect("as many elements")
+}
+
+/// Does `work` with the vectors of this processor, or with what the compiler makes of small arrays.
+pub fn vectorized<W: WithSimd>(work: W) -> W::Output {
+    with_vectors(work).unwrap_or_else(|work| work.with_simd(Scalar256b))
+}
 
 #[derive(Clone, Copy)]
 pub struct Wide<S>(pub S);
@@ -101,7 +144,7 @@ impl<S: Simd> Wide<S> {
                     let x = load(simd, x[i].wrapping_add(row), some);
                     sum = self.multiply_add::<T>(s[i], [x, self.turned::<T>(x)], sum);
                 }
-                store(y.wrapping_add(row), some, sum);
+                store(simd, y.wrapping_add(row), some, sum);
             }
         });
     }
@@ -120,7 +163,7 @@ impl<S: Simd> Wide<S> {
                 let x = [x, self.turned::<T>(x)];
                 for i in 0..N {
                     let to = c[i].wrapping_add(row);
-                    store(to, some, self.multiply_add::<T>(s[i], x, load(simd, to, some)));
+                    store(simd, to, some, self.multiply_add::<T>(s[i], x, load(simd, to, some)));
                 }
             }
         });
@@ -149,10 +192,31 @@ impl<S: Simd> Wide<S> {
                 for i in 0..N {
                     let to = c[i].wrapping_add(row);
                     let sum = self.multiply_add::<T>(s[i], x, load(simd, to, some));
-                    store(to, some, self.multiply_add::<T>(t[i], y, sum));
+                    store(simd, to, some, self.multiply_add::<T>(t[i], y, sum));
                 }
             }
         });
+    }
+
+    /// c_i^H v
+    ///
+    /// # Safety
+    /// As for `sum`; the columns are as long as v.
+    #[inline(always)]
+    pub unsafe fn dots<T: Scalar, const N: usize>(self, c: [*mut T; N], v: &[T]) -> [T; N] {
+        let (simd, full) = (self.0, length::<T, S>());
+        let mut sums = [[zero::<T, S>(simd); 2]; N];
+        by_vectors!(v.len(), full, |row, some| {
+            // SAFETY: these elements are there.
+            unsafe {
+                let v = load(simd, v.as_ptr().wrapping_add(row), some);
+                for i in 0..N {
+                    let c = load(simd, c[i].wrapping_add(row), some);
+                    self.add_dot::<T>(&mut sums[i], [c, self.turned::<T>(c)], v);
+                }
+            }
+        });
+        self.numbers(sums)
     }
 
     /// `w <- w + sum of s_i c_i`, and c_i^H v.
@@ -181,7 +245,7 @@ impl<S: Simd> Wide<S> {
                     sum = self.multiply_add::<T>(s[i], c, sum);
                     self.add_dot::<T>(&mut sums[i], c, v);
                 }
-                store(w.wrapping_add(row), some, sum);
+                store(simd, w.wrapping_add(row), some, sum);
             }
         });
         self.numbers(sums)
@@ -210,11 +274,44 @@ impl<S: Simd> Wide<S> {
                 for i in 0..N {
                     let to = c[i].wrapping_add(row);
                     let new = self.multiply_add::<T>(s[i], u, load(simd, to, some));
-                    store(to, some, new);
+                    store(simd, to, some, new);
                     self.add_dot::<T>(&mut sums[i], v, new);
                 }
             }
         });
         self.numbers(sums)
+    }
+
+    /// Adds to w what N columns of a Hermitian D from j on, and the rows that they stand for, contribute to
+    /// D v.
+    ///
+    /// # Safety
+    /// The lower triangle of the block is there, and nothing writes it.
+    #[inline(always)]
+    pub unsafe fn multiply<T: Scalar, const N: usize>(
+        self,
+        d: &Block<T>,
+        j: usize,
+        v: &[T],
+        w: &mut [T],
+    ) {
+        for a in j..j + N {
+            // SAFETY: as promised.
+            w[a] += T::of_parts(unsafe { d.column(a, a).read() }.parts().0, 0.0) * v[a];
+            for b in a + 1..j + N {
+                // SAFETY: as promised.
+                let element = unsafe { d.column(b, a).read() };
+                w[b] += element * v[a];
+                w[a] += T::conj_impl(&element) * v[b];
+            }
+        }
+        let (here, below) = w.split_at_mut(j + N);
+        // SAFETY: as promised.
+        let products = unsafe {
+            self.sum_and_dots::<T, N>(below, part(v, j), d.columns(j + N, j), &v[j + N..])
+        };
+        for (w, product) in here[j..].iter_mut().zip(products) {
+            *w += product;
+        }
     }
 }
