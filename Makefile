@@ -90,6 +90,9 @@ QUIETLY = @mkdir -p build; log=build/$(subst /,-,$@).log; begin=$$(date +%s); \
 EMULATED := cargo test --release --locked --quiet --test kernels -- --test-threads 1
 # Half of their time.
 HALF := solve::ranks_that solve::ranks_on_three_devices::f32 solve::ranks_on_three_devices::c128
+# A commit chooses one of so many parts of the cases of each Python test; `make test CASES=1` has all.
+CASES := 3
+PART := $(shell git rev-parse HEAD 2> /dev/null || echo 0)
 # The oldest JAX runs every fifth case of a test; `make test-slow` runs all.
 EVERY := 5
 # The variable hides an advertisement.
@@ -124,13 +127,15 @@ test-kernels: build/cuda.stamp $(NATIVE)
 
 # The cache spares recompiling the programs of the previous run; older JAX warns of each.
 test-python: build/ready.stamp $(NATIVE)
-	JAX_COMPILATION_CACHE_DIR=$(abspath build/programs) JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 \
+	TESTS_EVERY=$(CASES) TESTS_PART=$(PART) \
+		JAX_COMPILATION_CACHE_DIR=$(abspath build/programs) JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 \
 		JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1 \
 		$(BIN)/python -m pytest -q $(WORKERS) --durations=10
 
 # Tests of what depends on JAX's version, a fifth of many cases: the wheel is the same.
 test-oldest: build/oldest.stamp $(NATIVE)
-	TESTS_EVERY=$(EVERY) $(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 -m "versions and not slow and not tools"
+	TESTS_EVERY=$(EVERY) TESTS_PART=$(PART) \
+		$(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 -m "versions and not slow and not tools"
 
 # The thread sanitizer has to see the locks of the standard library, so that is built with it.
 LIBRARY_thread := -Zbuild-std
@@ -214,6 +219,7 @@ test-slow: build/ready.stamp build/bench.stamp build/cuda.stamp test-between tes
 	cargo test --release --locked --test suite -- transpose_large:: --ignored --test-threads 1 --nocapture
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m slow tests/kernels
 	$(BIN)/python -m pytest -q -m slow
+	$(MAKE) test-python CASES=1
 	$(MAKE) test-oldest EVERY=1
 
 test-between: $(BETWEEN_JAX:%=test-jax-%)

@@ -1,24 +1,32 @@
-"""``TESTS_EVERY=5`` in the environment runs every fifth case of each test, the first one too. The
-end of a run says what has taken the time of the tests.
+"""``TESTS_EVERY=5`` in the environment runs one of five parts of the cases of each test, and one
+case at least. ``TESTS_PART``, a hexadecimal number as that of a commit, chooses the part. The end
+of a run says so, and what has taken the time of the tests.
 """
 
 import collections
+import hashlib
 import os
 import sys
 import time
 
 import pytest
 
+EVERY = int(os.environ.get("TESTS_EVERY", "1"))
+PART = int(os.environ.get("TESTS_PART", "0"), 16) % EVERY
+
 
 @pytest.hookimpl(trylast=True)  # of the selected tests
 def pytest_collection_modifyitems(config, items):
-    every, seen = int(os.environ.get("TESTS_EVERY", "1")), collections.Counter()
-    kept, left = [], []
+    tests = collections.defaultdict(list)
     for item in items:
-        test = (item.path, item.originalname)
-        (kept if seen[test] % every == 0 else left).append(item)
-        seen[test] += 1
-    items[:] = kept
+        tests[item.path, item.originalname].append(item)
+    kept = set()
+    for cases in tests.values():
+        # By their order, a part could have one value of an option alone.
+        cases.sort(key=lambda item: hashlib.md5(item.nodeid.encode()).digest())
+        kept.update(cases[PART % min(EVERY, len(cases)) :: EVERY])
+    left = [item for item in items if item not in kept]
+    items[:] = [item for item in items if item in kept]
     config.hook.pytest_deselected(items=left)
 
 
@@ -58,6 +66,10 @@ def pytest_testnodedown(node):
 
 
 def pytest_terminal_summary(terminalreporter):
+    if EVERY > 1:
+        terminalreporter.write_line(
+            f"part {PART} of {EVERY} of the cases of each test; TESTS_EVERY=1 has all of them"
+        )
     terminalreporter.write_line(
         f"{SPENT['all']:.0f} s in tests, {SPENT['compiling']:.0f} s of them to compile; "
         f"{SPENT['working']:.0f} s of processor time, and the rest waits"

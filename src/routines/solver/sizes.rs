@@ -59,9 +59,10 @@ pub(super) fn band_width(routine: &SolverRoutine, n: usize) -> usize {
     }
 }
 
-/// Bytes of a matrix that becomes tridiagonal without a band between. Half of it is read for each column,
-/// so that should be in caches.
-const BYTES_IN_ONE_STAGE: usize = 64 << 20;
+/// Bytes of a matrix, times workers, that becomes tridiagonal without a band between: for eigenvalues, and
+/// with eigenvectors, which go back through one stage less. Half of the matrix is read for each column, by
+/// workers that share caches and memory, and all the work for a band is shared.
+const BYTES_IN_ONE_STAGE: [usize; 2] = [64 << 20, 256 << 20];
 
 /// The same as an order, for more workers than can share that work.
 const ORDER_IN_ONE_STAGE: usize = 512;
@@ -70,8 +71,9 @@ const ORDER_IN_ONE_STAGE: usize = 512;
 /// band.
 pub fn has_one_stage(options: &Options, problem: &Problem, workers: usize) -> bool {
     let Problem { n, dtype, .. } = *problem;
+    let goes_back = options.routine.has(Stage::TransformBack);
     let is_small = match workers <= one_stage::WORKERS {
-        true => n * n * dtype.size() <= BYTES_IN_ONE_STAGE,
+        true => n * n * dtype.size() * workers <= BYTES_IN_ONE_STAGE[usize::from(goes_back)],
         false => n <= ORDER_IN_ONE_STAGE,
     };
     is_small && options.routine.has(Stage::ToBand) && options.tile.is_none()
