@@ -3,9 +3,10 @@
 #   make demo        handwritten digits on CPU devices; then time, memory and residual against jax.scipy
 #   make demo-processes   a solve over two processes, by ScaLAPACK
 #   make test        all quick tests: Rust (CUDA kernels too, as plain C++), model checking, the kernels
-#                    through the compilers of CUDA, Python on the newest and the oldest JAX
+#                    through the compilers of CUDA, a part of the cases of Python on the newest and the
+#                    oldest JAX (CASES=1: all on the newest)
 #   make test-tools  benchmarks, plots and pictures at length, the pages in a browser; `make test` has their smoke test
-#   make test-slow   the long cases: random samples of the grid, transpositions of up to 17 GB (skipped
+#   make test-slow   all cases, and the long ones: random samples of the grid, transpositions of up to 17 GB (skipped
 #                    if memory is short), the benchmarks on small arrays, the GPU probe without a GPU;
 #                    tests of JAX's version on the oldest and (`make test-between`) on 0.9, 0.10, 0.11
 #   make test-sanitize   the Rust tests with the address and the thread sanitizer (needs the component
@@ -91,10 +92,10 @@ EMULATED := cargo test --release --locked --quiet --test kernels -- --test-threa
 # Half of their time.
 HALF := solve::ranks_that solve::ranks_on_three_devices::f32 solve::ranks_on_three_devices::c128
 # A commit chooses one of so many parts of the cases of each Python test; `make test CASES=1` has all.
-CASES := 3
+CASES := 4
 PART := $(shell git rev-parse HEAD 2> /dev/null || echo 0)
-# The oldest JAX runs every fifth case of a test; `make test-slow` runs all.
-EVERY := 5
+# The oldest JAX runs a tenth of the cases of a test; `make test-slow` runs all.
+EVERY := 10
 # The variable hides an advertisement.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
@@ -132,7 +133,7 @@ test-python: build/ready.stamp $(NATIVE)
 		JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1 \
 		$(BIN)/python -m pytest -q $(WORKERS) --durations=10
 
-# Tests of what depends on JAX's version, a fifth of many cases: the wheel is the same.
+# Tests of what depends on JAX's version, a tenth of many cases: the wheel is the same.
 test-oldest: build/oldest.stamp $(NATIVE)
 	TESTS_EVERY=$(EVERY) TESTS_PART=$(PART) \
 		$(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 -m "versions and not slow and not tools"

@@ -208,7 +208,7 @@ def try_step(step: Step, limit: float, options, **more: str) -> dict:
     if options.platform == "cuda":
         own["JAX_PLATFORMS"] = "cuda,cpu"
     if options.quick:
-        own["TESTS_EVERY"] = "1000000"
+        own |= {"TESTS_EVERY": "1000000", "TESTS_PART": "0"}
     start = time.monotonic()
     code, out, err = run([sys.executable, *step.command], limit, env=environment.clean(**own))
     state = "timed out" if code is None else "failed" if code else "ok"

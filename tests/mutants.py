@@ -32,7 +32,7 @@ STAGES = {
     f"{RUST} --test suite --test alone": 300,
     f"{RUST} --tests": 600,
 }
-PYTEST = "make test-python PYTEST_ADDOPTS='-x {}'"
+PYTEST = "make test-python CASES=1 PYTEST_ADDOPTS='-x {}'"
 LAST = {PYTEST.format(""): 1800}
 
 UNVIABLE = "does not compile"

@@ -189,7 +189,7 @@ def test_a_gradient():
 def test_ranks_that_share_a_device(routine, ranks):
     """The code of several devices, with a stream for each rank."""
     folders = search_folders()
-    large = 24 * (8 if "TESTS_EVERY" in os.environ else 64)
+    large = 24 * (8 if os.environ.get("TESTS_EVERY", "1") != "1" else 64)
     for n, width in ((large, None), (large, 32), (24 * 7, 5)):
         _, error = measures.cuda_ranks(0, routine, n, ranks, width, 2, folders)
         assert error < 1e-11

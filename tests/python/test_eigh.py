@@ -18,6 +18,7 @@ from helpers import (
     one_triangle,
     put,
     put_matrix,
+    run_fresh,
 )
 
 
@@ -78,7 +79,7 @@ def test_of_nothing(dtype):
 
 
 @pytest.mark.parametrize(("n", "devices"), [(63, 1), (64, 1), (130, 1), (192, 3), (512, 4)])
-def test_orders_around_the_band(n, devices):
+def test_orders_around_the_width_of_panels(n, devices):
     a = hermitian(n)
     sharded = put(mesh_of(range(devices)), a, "x", None)
     found = ms.eigh(sharded)
@@ -87,6 +88,29 @@ def test_orders_around_the_band(n, devices):
     bar = 20 * n * np.finfo(np.float64).eps * np.abs(values).max()
     np.testing.assert_allclose(found.eigenvalues, values, rtol=0, atol=bar)
     np.testing.assert_array_equal(ms.eigh(sharded).eigenvectors, found.eigenvectors)
+
+
+def test_by_a_band():
+    """More than four threads, or more than there are cores, reduce A to a band first."""
+    run_fresh(
+        """
+        from eigen_cases import hermitian
+        n = 520
+        a = hermitian(n, np.complex128)
+        for storage in ("rows", "columns"):
+            axes = ("x", None) if storage == "rows" else (None, "x")
+            sharded = put(mesh_of(range(8)), a, *axes)
+            w, v = map(np.asarray, ms.eigh(sharded))
+            assert ms.last_call()["tile"] == 32 and ms.last_call()["workers"] == 8
+            scale = n * np.finfo(np.float64).eps
+            assert np.abs(a @ v - v * w).max() <= 20 * scale * np.abs(w).max()
+            assert np.abs(v.conj().T @ v - np.eye(n)).max() <= 20 * scale
+            values = np.asarray(ms.eigvalsh(sharded))
+            assert ms.last_call()["tile"] > 32
+            assert np.abs(values - w).max() <= 20 * scale * np.abs(w).max()
+        """,
+        env={"MESHSOLVE_THREADS": "8"},
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -85,8 +85,7 @@ def test_of_nothing(dtype):
 
 
 @pytest.mark.parametrize(("n", "devices"), [(63, 1), (64, 1), (130, 1), (192, 3), (512, 4)])
-def test_orders_around_the_band(n, devices):
-    """The band is 64 wide, where tile columns are."""
+def test_orders_around_the_width_of_panels(n, devices):
     a = hermitian(n)
     sharded = put(mesh_of(range(devices)), a, "x", None)
     found = ms.eigvalsh(sharded)

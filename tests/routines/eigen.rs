@@ -112,7 +112,7 @@ pub fn eigenvalues_of_larger_matrices<T: Scalar>(at: Place) {
         let case = Case { n, ranks, storage, lower, trans: 0, order: "auto", at };
         let a = half::<T>(n, lower, 5);
         let expected = expected(&a, n, lower);
-        for tile in [0, 48] {
+        for tile in [0, 64] {
             let what = format!("{} {case:?}, tiles {tile}", T::DTYPE.name());
             let (values, info) = answer(case, tile, 0, &a);
             assert_eq!(info, 0, "{what}");

@@ -152,7 +152,7 @@ fn expect_some<T: Scalar>(at: Place, alone: bool) {
 }
 
 /// Orders around the widths of tiles, where the library chooses them. That of 576 takes several
-/// batches of reflectors, and by rows the last one conjugates.
+/// batches of reflectors by a band, and by rows the last one conjugates.
 pub fn eigenvectors_of_larger_matrices<T: Scalar>(at: Place) {
     let shapes: &[(usize, usize)] = match at {
         Some(_) => &[(10, 2)],
@@ -162,7 +162,8 @@ pub fn eigenvectors_of_larger_matrices<T: Scalar>(at: Place) {
         let (storage, lower) = (Storage::ALL[index % 3], index % 2 == 0);
         let case = Case { n, ranks, storage, lower, trans: 0, order: "auto", at };
         let a = half::<T>(n, lower, 5);
-        for tile in [0, if n > 500 { 260 } else { 48 }] {
+        let widths: &[i64] = if n > 500 { &[0, 96, 260] } else { &[0, 64] };
+        for &tile in widths {
             let what = format!("{} {case:?}, tiles {tile}", T::DTYPE.name());
             check(&answer(case, tile, 0, &a), &a, n, lower, &what);
         }

@@ -80,8 +80,9 @@ def eigvalsh(
       numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
         jax.errors.JaxRuntimeError.
 
-    Source: reduction to a band, then to a tridiagonal matrix (Bischof, Lang and Sun, ACM Trans.
-    Math. Softw. 26, 2000; Haidar, Ltaief and Dongarra, SC 2011). Its values: the QL iteration of
+    Source: reduction to a tridiagonal matrix (Dongarra, Sorensen and Hammarling, J. Comput. Appl.
+    Math. 27, 1989), of a large a by way of a band (Bischof, Lang and Sun, ACM Trans. Math. Softw.
+    26, 2000; Haidar, Ltaief and Dongarra, SC 2011). Its values: the QL iteration of
     Pal, Walker and Kahan (Parlett, The Symmetric Eigenvalue Problem, 1980;
     docs/design/algorithms.md).
 

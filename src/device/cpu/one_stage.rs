@@ -8,8 +8,8 @@
 //!     w = tau y - conj(tau) / 2 (v^H tau y) v
 //! ```
 //! Each worker multiplies some columns of A, and some pairs, by v. Then all meet, and add the parts of y. Each
-//! does the rest for itself, so once in a column is enough. Half of the work is A v, which takes each element
-//! from memory: this pays while A is in caches.
+//! does the rest for itself, so once in a column is enough. Half of the work is A v, which loads each element
+//! for four operations (docs/design/adr/0030-small-hermitian-matrices-in-one-stage.md).
 
 use pulp::{Simd, WithSimd};
 
@@ -145,7 +145,9 @@ impl<T: Scalar> Column<'_, '_, '_, T> {
         // SAFETY: this worker's own memory, a column that all read, and a number that the first one writes.
         unsafe {
             let x = elements(panel.room.as_ptr(), rows);
-            x.copy_from_slice(elements(panel.a.column(global).at(global, 0), rows));
+            // Others read it, too.
+            let given = panel.a.column(global).at(global, 0);
+            std::ptr::copy_nonoverlapping(given, x.as_mut_ptr(), rows);
             subtract(passes, x, j, [v, w]);
             subtract(passes, x, j, [w, v]);
             let has_band = self.place.worker == 0;

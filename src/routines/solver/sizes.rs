@@ -159,7 +159,8 @@ impl Machine {
         // routines and other numbers of threads have to read.
         let narrow = options.routine.inverts() || options.mapping == Some(Mapping::BlockCyclic);
         let sharers = if narrow { problem.n.max(1) } else { workers };
-        let one_stage = has_one_stage(options, problem, workers);
+        // Workers without a core would wait in every column.
+        let one_stage = workers <= settings::cores() && has_one_stage(options, problem, workers);
         Machine {
             workers,
             least: 1,

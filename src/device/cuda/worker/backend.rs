@@ -420,11 +420,11 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
         self.barrier()
     }
 
-    /// The first rank's host does it alone.
     fn reduce_in_one_stage(&mut self, _: &OneStagePanel<T>) -> Step {
         unreachable!("ranks reduce to a band")
     }
 
+    /// The first rank's host does it alone.
     fn tridiagonal(
         &mut self,
         band: Band<T>,
