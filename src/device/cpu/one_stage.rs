@@ -23,7 +23,7 @@ use crate::device::{OneStagePanel, Op};
 use crate::matrix::Cells;
 use crate::scalar::Scalar;
 
-/// The most workers: more of them would wait longer than they work.
+/// The most workers, as all wait in each column. The number is not measured.
 pub const WORKERS: usize = 4;
 
 /// Elements of a worker's room for a panel of m rows and k columns.
