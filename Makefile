@@ -2,10 +2,10 @@
 #
 #   make demo        handwritten digits on CPU devices; then time, memory and residual against jax.scipy
 #   make demo-processes   a solve over two processes, by ScaLAPACK
-#   make test        all quick tests: Rust (CUDA kernels too, as plain C++), model checking, the kernels
+#   make test        the quick tests: Rust (CUDA kernels too, as plain C++), model checking, the kernels
 #                    through the compilers of CUDA, a part of the cases of Python on the newest and the
-#                    oldest JAX (CASES=1: all on the newest)
-#   make test-tools  benchmarks, plots and pictures at length, the pages in a browser; `make test` has their smoke test
+#                    oldest JAX, and of the longest of Rust (CASES=1: all, but on the newest JAX)
+#   make test-tools  benchmarks, plots and pictures at length, the pages in a browser; `make test` has smoke tests
 #   make test-slow   all cases, and the long ones: random samples of the grid, transpositions of up to 17 GB (skipped
 #                    if memory is short), the benchmarks on small arrays, the GPU probe without a GPU;
 #                    tests of JAX's version on the oldest and (`make test-between`) on 0.9, 0.10, 0.11
@@ -88,14 +88,23 @@ QUIETLY = @mkdir -p build; log=build/$(subst /,-,$@).log; begin=$$(date +%s); \
 	if { $(3); } > $$log 2>&1; \
 	then echo "$(if $(filter build,$(1)),built,$(1)ed) $(2) in $$(($$(date +%s) - begin)) s"; rm $$log; \
 	else code=$$?; echo "could not $(1) $(2):" >&2; cat $$log >&2; exit $$code; fi
-EMULATED := cargo test --release --locked --quiet --test kernels -- --test-threads 1
-# Half of their time.
-HALF := solve::ranks_that solve::ranks_on_three_devices::f32 solve::ranks_on_three_devices::c128
-# A commit chooses one of so many parts of the cases of each Python test; `make test CASES=1` has all.
+# A commit chooses one of so many parts of the cases of each Python test, and of the longest loops of Rust
+# tests; `make test CASES=1` has all.
 CASES := 4
 PART := $(shell git rev-parse HEAD 2> /dev/null || echo 0)
+OF_A_PART = TESTS_EVERY=$(CASES) TESTS_PART=$(PART)
 # The oldest JAX runs a tenth of the cases of a test; `make test-slow` runs all.
 EVERY := 10
+# All routines on emulated devices: a commit leaves out two of the four types.
+ifneq ($(CASES),1)
+LEFT_OUT := $(if $(filter 0 2 4 6 8 a c e,$(shell printf %s $(PART) | tail -c 1)), \
+	ranks_that_share_a_device::f64:: ranks_on_three_devices::c128::, \
+	ranks_that_share_a_device::c64:: ranks_on_three_devices::f32::)
+endif
+EMULATED = $(OF_A_PART) cargo test --release --locked --quiet --test kernels -- --test-threads 1 \
+	$(addprefix --skip ,$(LEFT_OUT))
+# Half of their time.
+HALF := solve::ranks_ engine::
 # The variable hides an advertisement.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
@@ -120,7 +129,7 @@ test-rust: $(OLDEST)/ready.stamp
 	$(EMULATED) $(HALF) & part=$$!; \
 	$(EMULATED) $(addprefix --skip ,$(HALF)) && cargo test --release --quiet --manifest-path $(LOOM); \
 	rest=$$?; wait $$part && exit $$rest
-	cargo test --release --locked --quiet --test suite --test alone
+	$(OF_A_PART) cargo test --release --locked --quiet --test suite --test alone
 	cargo test --release --locked --quiet --doc
 
 test-kernels: build/cuda.stamp $(NATIVE)
@@ -128,7 +137,7 @@ test-kernels: build/cuda.stamp $(NATIVE)
 
 # The cache spares recompiling the programs of the previous run; older JAX warns of each.
 test-python: build/ready.stamp $(NATIVE)
-	TESTS_EVERY=$(CASES) TESTS_PART=$(PART) \
+	$(OF_A_PART) \
 		JAX_COMPILATION_CACHE_DIR=$(abspath build/programs) JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 \
 		JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1 \
 		$(BIN)/python -m pytest -q $(WORKERS) --durations=10
@@ -220,7 +229,7 @@ test-slow: build/ready.stamp build/bench.stamp build/cuda.stamp test-between tes
 	cargo test --release --locked --test suite -- transpose_large:: --ignored --test-threads 1 --nocapture
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m slow tests/kernels
 	$(BIN)/python -m pytest -q -m slow
-	$(MAKE) test-python CASES=1
+	$(MAKE) test-rust test-python CASES=1
 	$(MAKE) test-oldest EVERY=1
 
 test-between: $(BETWEEN_JAX:%=test-jax-%)

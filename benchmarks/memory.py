@@ -71,6 +71,9 @@ def main() -> None:
     parser.add_argument("--storage", choices=_STORAGES, default="rows", help="how A lies")
     parser.add_argument("--upper", action="store_true", help="A's upper triangle is given")
     parser.add_argument("--keep-a", action="store_true", help="do not donate A")
+    parser.add_argument(
+        "--warm", action="store_true", help="call at full size before, so that nothing compiles"
+    )
     parser.add_argument("--rhs", type=int, default=1, help="right-hand sides")
     parser.add_argument("--again", type=int, default=0, help="more solves, for their seconds")
     cases = [parser.parse_args(case) for case in _split(sys.argv[1:])]
@@ -203,10 +206,11 @@ def measure(options) -> dict:
         return jax.block_until_ready(made)
 
     solve = _solver(options, mesh if padded else None)
-    small = 256 * options.devices
-    solve(matrix(small), rhs(small)).block_until_ready()
+    n, small = options.n, 256 * options.devices
+    for size in (small, n) if options.warm else (small,):
+        solve(matrix(size), rhs(size)).block_until_ready()
+    ctypes.CDLL(None).malloc_trim(0)
 
-    n = options.n
     a, b = matrix(n), rhs(n)
     held = sum(shard.data.nbytes for x in (a, b) for shard in x.addressable_shards)
     before = reset_peak()

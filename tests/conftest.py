@@ -1,6 +1,7 @@
 """``TESTS_EVERY=5`` in the environment runs one of five parts of the cases of each test, and one
-case at least. ``TESTS_PART``, a hexadecimal number as that of a commit, chooses the part. The end
-of a run says so, and what has taken the time of the tests.
+case at least. ``TESTS_PART``, a hexadecimal number as that of a commit, chooses the part. In a file
+with the marker ``file_in_parts`` all tests are cases of one. The end of a run says so, and what has
+taken the time of the tests.
 """
 
 import collections
@@ -19,7 +20,8 @@ PART = int(os.environ.get("TESTS_PART", "0"), 16) % EVERY
 def pytest_collection_modifyitems(config, items):
     tests = collections.defaultdict(list)
     for item in items:
-        tests[item.path, item.originalname].append(item)
+        name = "" if item.get_closest_marker("file_in_parts") else item.originalname
+        tests[item.path, name].append(item)
     kept = set()
     for cases in tests.values():
         # By their order, a part could have one value of an option alone.

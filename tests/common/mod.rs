@@ -7,6 +7,7 @@ pub mod inverse;
 pub mod layouts;
 pub mod lu;
 pub mod norms;
+pub mod part;
 pub mod workers;
 
 use std::collections::HashMap;

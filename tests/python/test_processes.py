@@ -8,7 +8,7 @@ import pytest
 
 from helpers import run_fresh
 
-pytestmark = pytest.mark.versions
+pytestmark = [pytest.mark.file_in_parts, pytest.mark.versions]
 
 # A call of a second or more on any machine, by one thread, and one that ends at once.
 LONG = """

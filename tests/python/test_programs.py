@@ -14,6 +14,8 @@ import pytest
 
 from helpers import ROOT, run_fresh
 
+pytestmark = pytest.mark.file_in_parts
+
 ROUTINES = ("cholesky", "lu", "inverse", "triangular", "determinant", "gradient")
 
 

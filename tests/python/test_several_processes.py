@@ -1,7 +1,6 @@
 """Programs of several processes (``tests/processes``), each with the ScaLAPACKs of this machine."""
 
 import csv
-import os
 import pathlib
 import socket
 import subprocess
@@ -17,15 +16,11 @@ from meshsolve._library import processes, starting, waiting
 sys.path.insert(0, str(ROOT / "tests/processes"))
 import launch
 
+pytestmark = pytest.mark.file_in_parts
+
 LAUNCHERS = launch.launchers()
 IDS = [one.name for one in LAUNCHERS]
 SECONDS = 240
-
-
-def test_a_scalapack_is_here():
-    if not LAUNCHERS and "MESHSOLVE_REQUIRE_MPI" not in os.environ:
-        pytest.skip("no MPI with a ScaLAPACK: pip install mkl mpich")
-    assert LAUNCHERS
 
 
 def expect_all_right(ran, processes):

@@ -3,6 +3,7 @@
 use meshsolve::transpose::segments::Segments;
 use meshsolve::transpose::{Algorithm, Plan, transpose_in_place, transpose_with};
 
+use crate::common::part::part;
 use crate::transposition::{Random, SIZES, check, check_shifted, in_any_order};
 
 const THREADS: [usize; 4] = [1, 2, 3, 7];
@@ -35,7 +36,7 @@ fn small_squares_exhaustively() {
 /// Every shape with every possible side of blocks.
 #[test]
 fn small_blocks_exhaustively() {
-    for (rows, cols) in (1..=48).flat_map(|i| (1..=48).map(move |j| (i, j))) {
+    for (rows, cols) in part((1..=48).flat_map(|i| (1..=48).map(move |j| (i, j)))) {
         for side in (1..=rows.min(cols)).filter(|d| rows % d == 0 && cols % d == 0) {
             for size in SIZES {
                 let threads = THREADS[(rows + cols + side + size / 4) % 4];

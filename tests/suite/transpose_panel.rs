@@ -4,6 +4,7 @@ use meshsolve::transpose::maps;
 use meshsolve::transpose::panels::{Panels, Stage};
 use meshsolve::transpose::{Algorithm, Plan, transpose_with};
 
+use crate::common::part::part;
 use crate::transposition::{Random, SIZES, check, check_shifted, in_any_order};
 
 const THREADS: [usize; 4] = [1, 2, 3, 7];
@@ -14,7 +15,7 @@ fn panel(height: usize) -> Algorithm {
 
 #[test]
 fn small_shapes_exhaustively() {
-    for (rows, cols) in (1..=30).flat_map(|i| (1..=30).map(move |j| (i, j))) {
+    for (rows, cols) in part((1..=30).flat_map(|i| (1..=30).map(move |j| (i, j)))) {
         for height in [1, 2, 3, 4, 7, 8, 9, 16, 17, 31] {
             if height <= rows.max(cols) {
                 let size = SIZES[(rows + 2 * cols + height) % 3];
