@@ -90,27 +90,28 @@ QUIETLY = @mkdir -p build; log=build/$(subst /,-,$@).log; begin=$$(date +%s); \
 	else code=$$?; echo "could not $(1) $(2):" >&2; cat $$log >&2; exit $$code; fi
 # A commit chooses one of so many parts of the cases of each Python test, and of the longest loops of Rust
 # tests; `make test CASES=1` has all.
-CASES := 4
+CASES := 6
 PART := $(shell git rev-parse HEAD 2> /dev/null || echo 0)
 OF_A_PART = TESTS_EVERY=$(CASES) TESTS_PART=$(PART)
 # The oldest JAX runs a tenth of the cases of a test; `make test-slow` runs all.
 EVERY := 10
-# All routines on emulated devices: a commit leaves out two of the four types.
+# All routines on emulated devices: a commit has one of these groups of types.
+TYPES := $(addprefix solve::ranks_,that_share_a_device::f64:: that_share_a_device::c64:: \
+	on_three_devices::f32:: on_three_devices::c128::)
 ifneq ($(CASES),1)
-LEFT_OUT := $(if $(filter 0 2 4 6 8 a c e,$(shell printf %s $(PART) | tail -c 1)), \
-	ranks_that_share_a_device::f64:: ranks_on_three_devices::c128::, \
-	ranks_that_share_a_device::c64:: ranks_on_three_devices::f32::)
+LEFT_OUT := $(filter-out $(word $(shell echo $$((0x$$(printf %s $(PART) | tail -c 1) % 4 + 1))),$(TYPES)),$(TYPES))
 endif
 EMULATED = $(OF_A_PART) cargo test --release --locked --quiet --test kernels -- --test-threads 1 \
 	$(addprefix --skip ,$(LEFT_OUT))
 # Half of their time.
 HALF := solve::ranks_ engine::
+CLIPPY := cargo clippy --quiet --release --locked --target-dir target/lint
 # The variable hides an advertisement.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .PHONY: demo demo-processes test test-rust test-kernels test-python test-oldest test-tools test-slow test-between test-sanitize \
 	test-address test-thread test-miri test-valgrind test-aarch64 wheel-aarch64 aarch64-tools test-gpu first-gpu-run gpu-kit \
-	lint format bench bench-full bench-check compare bench-gpu bench-products bench-transpose docs pictures \
+	lint lint-rust lint-others format bench bench-full bench-check compare bench-gpu bench-products bench-transpose docs pictures \
 	wheel release-check clean
 
 demo: build/ready.stamp
@@ -133,7 +134,7 @@ test-rust: $(OLDEST)/ready.stamp
 	cargo test --release --locked --quiet --doc
 
 test-kernels: build/cuda.stamp $(NATIVE)
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup tests/kernels
+	$(OF_A_PART) $(BIN)/python -m pytest -q -n 2 --dist loadgroup tests/kernels
 
 # The cache spares recompiling the programs of the previous run; older JAX warns of each.
 test-python: build/ready.stamp $(NATIVE)
@@ -229,7 +230,7 @@ test-slow: build/ready.stamp build/bench.stamp build/cuda.stamp test-between tes
 	cargo test --release --locked --test suite -- transpose_large:: --ignored --test-threads 1 --nocapture
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m slow tests/kernels
 	$(BIN)/python -m pytest -q -m slow
-	$(MAKE) test-rust test-python CASES=1
+	$(MAKE) test-rust test-kernels test-python CASES=1
 	$(MAKE) test-oldest EVERY=1
 
 test-between: $(BETWEEN_JAX:%=test-jax-%)
@@ -247,11 +248,16 @@ test-gpu: build/ready.stamp $(NATIVE)
 	$(BIN)/python -m pytest -q tests/gpu
 	$(BIN)/python benchmarks/gpu_probe.py --out build/gpu-probe
 
-lint: build/lint.stamp $(WHEEL)
+lint: lint-rust lint-others
+
+# With a folder of its own, so that it need not wait for the build of the wheel.
+lint-rust: $(OLDEST)/ready.stamp
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path $(LOOM)
-	cargo clippy --release --locked --workspace --all-targets -- -D warnings
-	cargo clippy --release --locked --package meshsolve-ffi --no-default-features -- -D warnings
+	$(CLIPPY) --workspace --all-targets -- -D warnings
+	$(CLIPPY) --package meshsolve-ffi --no-default-features -- -D warnings
+
+lint-others: build/lint.stamp
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
 	$(BIN)/ruff format --check $(PY_SOURCES)
 	$(BIN)/ruff check $(PY_SOURCES)
