@@ -4,7 +4,7 @@
 #   make demo-processes   a solve over two processes, by ScaLAPACK
 #   make test        the quick tests: Rust (CUDA kernels too, as plain C++), model checking, the kernels
 #                    through the compilers of CUDA, a part of the cases of Python on the newest and the
-#                    oldest JAX, and of the longest of Rust (CASES=1: all, but on the newest JAX)
+#                    oldest JAX, and of the longest of Rust (CASES=1: all cases; on the oldest JAX the same part)
 #   make test-tools  benchmarks, plots and pictures at length, the pages in a browser; `make test` has smoke tests
 #   make test-slow   all cases, and the long ones: random samples of the grid, transpositions of up to 17 GB (skipped
 #                    if memory is short), the benchmarks on small arrays, the GPU probe without a GPU;
@@ -103,7 +103,7 @@ LEFT_OUT := $(filter-out $(word $(shell echo $$((0x$$(printf %s $(PART) | tail -
 endif
 EMULATED = $(OF_A_PART) cargo test --release --locked --quiet --test kernels -- --test-threads 1 \
 	$(addprefix --skip ,$(LEFT_OUT))
-# Half of their time.
+# About half of their time, with one of these groups.
 HALF := solve::ranks_ engine::
 CLIPPY := cargo clippy --quiet --release --locked --target-dir target/lint
 # The variable hides an advertisement.

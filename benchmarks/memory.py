@@ -77,6 +77,8 @@ def main() -> None:
     parser.add_argument("--rhs", type=int, default=1, help="right-hand sides")
     parser.add_argument("--again", type=int, default=0, help="more solves, for their seconds")
     cases = [parser.parse_args(case) for case in _split(sys.argv[1:])]
+    if any(options.warm and options.what in _TRANSPOSITIONS for options in cases):
+        parser.error("--warm: expected a case that is no transposition, which is made before")
     [(devices, platform)] = {(options.devices, options.platform) for options in cases}
     if platform == "cpu":
         os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
@@ -164,7 +166,7 @@ def _check_transpose(y, rows: int, cols: int) -> None:
 
 
 def measure(options) -> dict:
-    """Solve once at small size, so that code and threads exist, then measure at full size."""
+    """Solve at small size, so that code and threads exist, then measure at full size."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -209,7 +211,8 @@ def measure(options) -> dict:
     n, small = options.n, 256 * options.devices
     for size in (small, n) if options.warm else (small,):
         solve(matrix(size), rhs(size)).block_until_ready()
-    ctypes.CDLL(None).malloc_trim(0)
+    if options.warm:
+        ctypes.CDLL(None).malloc_trim(0)
 
     a, b = matrix(n), rhs(n)
     held = sum(shard.data.nbytes for x in (a, b) for shard in x.addressable_shards)
@@ -229,6 +232,7 @@ def measure(options) -> dict:
         "lower": not options.upper,
         "rhs": options.rhs,
         "keep_a": options.keep_a,
+        "warm": options.warm,
         "a_bytes": a_bytes,
         "above_bytes": above,
         "above_over_a": above / a_bytes,

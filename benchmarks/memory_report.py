@@ -53,7 +53,7 @@ def measure() -> None:
 
 def _again(row: dict) -> str:
     given = [f"--{name}={row[name]}" for name in OPTIONS if row.get(name) is not None]
-    given += ["--keep-a"] if row.get("keep_a") else []
+    given += [f"--{name}" for name in ("keep-a", "warm") if row.get(name.replace("-", "_"))]
     given += [] if row.get("lower", True) else ["--upper"]
     command = [sys.executable, pathlib.Path(__file__).with_name("memory.py"), *given]
     line = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout

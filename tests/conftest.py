@@ -70,7 +70,7 @@ def pytest_testnodedown(node):
 def pytest_terminal_summary(terminalreporter):
     if EVERY > 1:
         terminalreporter.write_line(
-            f"part {PART} of {EVERY} of the cases of each test; TESTS_EVERY=1 has all of them"
+            f"part {PART} of {EVERY} of the cases of tests; TESTS_EVERY=1 has all of them"
         )
     terminalreporter.write_line(
         f"{SPENT['all']:.0f} s in tests, {SPENT['compiling']:.0f} s of them to compile; "

@@ -25,6 +25,14 @@ ORDERS = {1: (3,), 2: (5, 2), 3: (7, 0, 3), 4: (2, 0, 3, 1), 8: (7, 6, 5, 4, 3, 
 SIZES = {"P": 1, "tile-1": 63, "tile": 64, "tile+1": 65, "prime": 37}
 
 
+def end_log() -> None:
+    """Without it the thread of the log, which a test has started, takes the events of others."""
+    from meshsolve import _log  # not in each process that imports this file
+
+    _log._stop()
+    _log._thread = None
+
+
 def unit_roundoff(dtype) -> float:
     return float(np.finfo(dtype).eps) / 2
 

@@ -11,8 +11,6 @@ import pytest
 
 from helpers import ROOT
 
-pytestmark = pytest.mark.file_in_parts
-
 BENCH = ROOT / "benchmarks"
 # One of every family; those of OpenBLAS would select other kernels, and one thread.
 LEFT = {

@@ -27,8 +27,7 @@ import pytest
 import meshsolve as ms
 import meshsolve.info
 import meshsolve.lineax
-from helpers import ROOT, mesh_of, put
-from meshsolve import _log
+from helpers import ROOT, end_log, mesh_of, put
 
 FENCE = re.compile(r"^( *)```(\w+)([^\n]*)\n(.*?)^\1```$", re.M | re.S)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -68,8 +67,7 @@ def settings_put_back():
     ms.set_timeout(seconds)
     logger.setLevel(level)
     logger.handlers[:] = handlers
-    _log._stop()  # its thread would take the events of other tests
-    _log._thread = None
+    end_log()
 
 
 @pytest.mark.filterwarnings("ignore:The default axis_types")  # of jax.make_mesh, before 0.9

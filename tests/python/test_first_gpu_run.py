@@ -11,8 +11,6 @@ import pytest
 from helpers import ROOT
 from meshsolve import _core
 
-pytestmark = pytest.mark.file_in_parts
-
 SCRIPT = ROOT / "benchmarks/first_gpu_run.py"
 NEED_CUDA = {
     "claims",

@@ -11,8 +11,6 @@ import pytest
 
 from helpers import DTYPES, ROOT
 
-pytestmark = pytest.mark.file_in_parts
-
 SCRIPT = ROOT / "benchmarks/gpu_solve.py"
 
 

@@ -11,8 +11,6 @@ import pytest
 
 from helpers import ROOT, nvrtc_libraries
 
-pytestmark = pytest.mark.file_in_parts
-
 PROBE = ROOT / "benchmarks/gpu_probe.py"
 
 

@@ -6,14 +6,9 @@ import re
 import subprocess
 import sys
 
-import pytest
-
 from helpers import ROOT, nvrtc_libraries
 from meshsolve import _core, info
 from meshsolve._library import cuda
-
-sys.path.insert(0, str(ROOT / "tests/processes"))
-import launch
 
 # Which compile quickly. tests/kernels/test_compile.py compiles all of them.
 KERNELS = ("copy", "fill", "triangle")
@@ -74,10 +69,3 @@ def test_it_fails_when_the_self_check_does(monkeypatch, capsys):
     monkeypatch.setattr(cuda, "report", lambda _: {})  # kernels take seconds
     assert info.main(["--json"]) == 1
     assert json.loads(capsys.readouterr().out)["self_check"]["error"] == "broken"
-
-
-def test_an_mpi_and_a_scalapack_are_here():
-    """A part of the tests of several processes would not tell that these are missing."""
-    if not (found := launch.launchers()) and "MESHSOLVE_REQUIRE_MPI" not in os.environ:
-        pytest.skip("no MPI with a ScaLAPACK: pip install mkl mpich")
-    assert found

@@ -3,7 +3,7 @@
 import pytest
 
 import meshsolve as ms
-from helpers import run_fresh
+from helpers import end_log, run_fresh
 
 # Orders grow until a call takes long enough for a report, whatever the machine.
 LONG = """
@@ -22,6 +22,7 @@ while seconds < 2.5:
 def nothing_is_shown():
     yield
     ms.set_progress(False)
+    end_log()
 
 
 def test_a_function_gets_shares_of_the_work():

@@ -1,6 +1,7 @@
 """Programs of several processes (``tests/processes``), each with the ScaLAPACKs of this machine."""
 
 import csv
+import os
 import pathlib
 import socket
 import subprocess
@@ -21,6 +22,9 @@ pytestmark = pytest.mark.file_in_parts
 LAUNCHERS = launch.launchers()
 IDS = [one.name for one in LAUNCHERS]
 SECONDS = 240
+
+if not LAUNCHERS and "MESHSOLVE_REQUIRE_MPI" in os.environ:
+    raise RuntimeError("no MPI with a ScaLAPACK: pip install mkl mpich")
 
 
 def expect_all_right(ran, processes):

@@ -21,7 +21,7 @@ from helpers import (
     put_matrix,
     solve_ratio,
 )
-from meshsolve import _core, _log
+from meshsolve import _core
 from meshsolve._execute import eager
 from meshsolve._library import ffi
 
@@ -260,8 +260,6 @@ def test_the_plan_of_a_refinement_holds(storage, assume_a, k):
     """All its calls, as they are logged."""
     a, b = put_matrix(mesh_of(range(2)), np.eye(512) * 3, storage), np.ones((512, k))
     plan = ms.plan(a, b, assume_a=assume_a, refine=True)
-    _log._stop()  # a thread that set_progress has started in another test would take the events
-    _log._thread = None  # and the next one starts again
     _core.listen(True)
     ms.solve(a, b, assume_a=assume_a, refine=True).block_until_ready()
     _core.listen(False)

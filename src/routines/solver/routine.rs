@@ -260,12 +260,16 @@ impl Stage {
     }
 
     /// Operations, about, for A of m x n, k right-hand sides, and so many eigenvectors: reports of
-    /// progress weigh stages by them.
-    fn work(self, [m, n, k, vectors]: [usize; 4]) -> f64 {
+    /// progress weigh stages by them. In one stage A is read for each column: as long as three times as
+    /// many operations.
+    fn work(self, [m, n, k, vectors]: [usize; 4], one_stage: bool) -> f64 {
         let [m, n, k, vectors] = [m, n, k, vectors].map(|extent| extent as f64);
         let (cube, least) = (n * n * n, m.min(n));
         let qr = 4.0 * least * (m * n - least * ((m + n) / 2.0 - least / 3.0));
         match self {
+            Stage::ToBand if one_stage => 4.0 * cube,
+            Stage::ToTridiagonal if one_stage => 0.0,
+            Stage::TransformBack if one_stage => 2.0 * n * n * vectors,
             Stage::Potrf => cube / 3.0,
             Stage::Getrf | Stage::CholeskyInverse => 2.0 * cube / 3.0,
             Stage::LuInverse | Stage::ToBand => 4.0 * cube / 3.0,
@@ -342,13 +346,18 @@ impl SolverRoutine {
         SolverRoutine { requires: &[Requirement::WholeRows, Requirement::TallShards], ..self }
     }
 
-    /// Its stages, as parts of the work for A of m x n, k right-hand sides, and so many eigenvectors.
-    pub fn tasks(&self, extents: [usize; 4]) -> impl Iterator<Item = (Stage, Task)> {
+    /// Its stages, as parts of the work for A of m x n, k right-hand sides, and so many eigenvectors;
+    /// with a band or in one stage.
+    pub fn tasks(
+        &self,
+        extents: [usize; 4],
+        one_stage: bool,
+    ) -> impl Iterator<Item = (Stage, Task)> {
         let (run, routine, n) = (self.run, self.name, extents[1]);
-        let all: f64 = run.iter().map(|stage| stage.work(extents)).sum();
+        let all: f64 = run.iter().map(|stage| stage.work(extents, one_stage)).sum();
         let mut before = 0.0;
         run.iter().map(move |&stage| {
-            let part = stage.work(extents) / all.max(1.0);
+            let part = stage.work(extents, one_stage) / all.max(1.0);
             let task = Task { routine, n, stage: stage.name(), before, part };
             before += part;
             (stage, task)

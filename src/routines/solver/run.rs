@@ -27,7 +27,8 @@ impl<T: Scalar> Solver<T> {
         let mut scale = None;
         let (m, n) = self.shape_of_a();
         let vectors = self.options.vectors.map_or(n, |(_, count)| count);
-        for (stage, task) in self.options.routine.tasks([m, n, self.problem.rhs, vectors]) {
+        let extents = [m, n, self.problem.rhs, vectors];
+        for (stage, task) in self.options.routine.tasks(extents, self.sizes.one_stage) {
             worker.begins(task);
             engine.perform(stage, self, worker, &mut scale)?;
             time = self.lap(worker, stage.name(), time);

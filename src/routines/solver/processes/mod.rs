@@ -284,7 +284,7 @@ impl<T: Scalar> Work for Part<T> {
         }
         if self.info == 0 && self.n() > 0 {
             let (m, n, k) = (self.m(), self.n(), self.rhs);
-            for (stage, task) in self.options.routine.tasks([m, n, k, n]) {
+            for (stage, task) in self.options.routine.tasks([m, n, k, n], false) {
                 let from = Instant::now();
                 self.task = Some(task).filter(|_| grid.ranks.rank() == 0);
                 self.perform(stage, grid)?;

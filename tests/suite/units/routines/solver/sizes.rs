@@ -88,6 +88,25 @@ fn small_matrices_become_tridiagonal_in_one_stage() {
     assert!(!has_one_stage(&solve, &square(64, 2, 1, DType::F64), 2));
 }
 
+/// Reports of progress weigh stages by what they do. In one stage nothing is left to do for a band, and
+/// the way back has half of the products.
+#[test]
+fn progress_weighs_the_stages_of_the_call() {
+    let parts = |one_stage: bool, vectors: usize| {
+        let tasks = routine("eigenvectors").tasks([1000, 1000, 0, vectors], one_stage);
+        let parts: Vec<_> = tasks.map(|(_, task)| (task.stage, task.before, task.part)).collect();
+        let [.., (last, before, part)] = parts[..] else { panic!("stages") };
+        assert!(last == "restore" && (before + part - 1.0).abs() < 1e-12);
+        ["band", "tridiagonal", "divide", "back"]
+            .map(|name| parts.iter().find(|(stage, ..)| *stage == name).expect("a stage").2)
+    };
+    let ([band, sweeps, divide, back], [one, none, ..]) = (parts(false, 1000), parts(true, 1000));
+    assert!(back > band && back > divide && sweeps > 0.0);
+    assert!(none == 0.0 && one > 2.0 * band);
+    let [_, _, _, few] = parts(true, 10);
+    assert!(few < back / 40.0);
+}
+
 /// Workers share a triangle where there are rows and blocks enough.
 #[test]
 fn workers_of_least_squares() {
