@@ -58,6 +58,7 @@ b and the results, on all devices, as a share of A; for meshsolve its scratch, t
 import argparse
 import csv
 import functools
+import itertools
 import statistics
 import sys
 
@@ -80,6 +81,9 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=2)
     parser.add_argument("--shapes")
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument(
+        "--first", type=int, help="only so many contenders, in the order above: none of processes"
+    )
     parser.add_argument("--bands", help="widths of bands, instead of competitors: 32,64,96")
     parser.add_argument("--subset", type=int, help="so many eigenvectors, of task eigh: 16")
     options = parser.parse_args()
@@ -118,7 +122,8 @@ def main() -> None:
     if options.subset:
         task = functools.partial(of_subset, options.subset)
     for m, n in (map(int, shape.split("x")) for shape in (options.shapes or shapes).split(",")):
-        contenders = list(task(m, n, options.devices))
+        # Each is made when its turn comes, and those of several processes are tried at length.
+        contenders = list(itertools.islice(task(m, n, options.devices), options.first))
         _expect_alike(contenders)
         seconds = {one.what: [] for one in contenders}
         peaks, products = [peak_rate("float64", threads)], []

@@ -288,6 +288,15 @@ def test_decompositions_are_compared(task, shape, names):
     assert all(row["library"] for row in rows) and float(rows[-1]["gflops"]) > 0
 
 
+def test_the_first_ones_are_compared():
+    options = ("--task", "eigh", "--shapes", "64x64", "--turns", 1, "--first", 3)
+    ran = program(ROOT / "benchmarks/decompositions.py", *options)
+    assert ran.returncode == 0, ran.stderr
+    rows = list(csv.DictReader(ran.stdout.splitlines()))
+    names = ["meshsolve", "jnp", "jnp, one device", "product"]
+    assert [row["what"] for row in rows] == names
+
+
 def test_subsets_are_compared():
     options = ("--task", "eigh", "--shapes", "64x64", "--turns", 1, "--subset", 4)
     ran = program(ROOT / "benchmarks/decompositions.py", *options)
