@@ -8,6 +8,8 @@ import pytest
 
 from helpers import ROOT
 
+pytestmark = pytest.mark.file_in_parts
+
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 
 

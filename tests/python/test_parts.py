@@ -10,37 +10,32 @@ import sys
 HERE = pathlib.Path(__file__).parent
 
 
-def cases(every: str, part: str, name: str) -> set[str]:
-    options = ["-q", "--collect-only", "-p", "no:cacheprovider", HERE / name]
+FILES = "test_words.py", "test_processes.py"  # the second one has the marker
+
+
+def cases(every: str, part: str) -> list[set[str]]:
+    """Of each file."""
+    files = [HERE / name for name in FILES]
+    options = ["-q", "--collect-only", "-p", "no:cacheprovider", *files]
     env = os.environ | {"TESTS_EVERY": every, "TESTS_PART": part}
     command = [sys.executable, "-m", "pytest", *options]
     run = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-    return {line for line in run.stdout.splitlines() if f"{name}::" in line}
-
-
-def parts_of_three(name: str) -> list[set[str]]:
-    """All of them together are all cases."""
-    parts = [cases("3", part, name) for part in ("0", "10", "fffffffe")]  # 0, 1 and 2
-    assert set.union(*parts) == cases("1", "0", name)
-    return parts
+    lines = run.stdout.splitlines()
+    return [{line for line in lines if f"{name}::" in line} for name in FILES]
 
 
 def test_each_case_is_in_a_part():
-    """Three or more cases of a test are in different parts; a single one is in all."""
-    parts = parts_of_three("test_words.py")
-    everything = set.union(*parts)
+    """Three or more cases of a test or file are in different parts; a single one is in all."""
+    everything, all_of_file = cases("1", "0")
+    three = [cases("3", part) for part in ("0", "10", "fffffffe")]  # 0, 1 and 2
+    parts, of_file = zip(*three, strict=True)
+    assert set.union(*parts) == everything and set.union(*of_file) == all_of_file
     counts = collections.Counter(re.sub(r"\[.*", "", case) for case in everything)
     single = {case for case in everything if case in counts and counts[case] == 1}
     for one, other in ((0, 1), (0, 2), (1, 2)):
         assert parts[one] & parts[other] == single
+        assert not of_file[one] & of_file[other]
     assert single and max(counts.values()) > 6
-    sizes = [len(part) for part in parts]
+    sizes, of_one = [len(part) for part in parts], [len(part) for part in of_file]
     assert max(sizes) - min(sizes) <= len(counts)
-
-
-def test_all_tests_of_a_file_are_cases_of_one():
-    """Where its marker says so."""
-    parts = parts_of_three("test_processes.py")
-    assert sum(map(len, parts)) == len(set.union(*parts))
-    sizes = [len(part) for part in parts]
-    assert min(sizes) and max(sizes) - min(sizes) <= 1
+    assert min(of_one) and max(of_one) - min(of_one) <= 1

@@ -5,6 +5,8 @@ import pytest
 import meshsolve as ms
 from helpers import end_log, run_fresh
 
+pytestmark = pytest.mark.file_in_parts
+
 # Orders grow until a call takes long enough for a report, whatever the machine.
 LONG = """
 import time
