@@ -134,7 +134,7 @@ test-rust: $(OLDEST)/ready.stamp
 	cargo test --release --locked --quiet --doc
 
 test-kernels: build/cuda.stamp $(NATIVE)
-	$(OF_A_PART) $(BIN)/python -m pytest -q -n 2 --dist loadgroup tests/kernels
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup tests/kernels
 
 # The cache spares recompiling the programs of the previous run; older JAX warns of each.
 test-python: build/ready.stamp $(NATIVE)
@@ -230,7 +230,7 @@ test-slow: build/ready.stamp build/bench.stamp build/cuda.stamp test-between tes
 	cargo test --release --locked --test suite -- transpose_large:: --ignored --test-threads 1 --nocapture
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m slow tests/kernels
 	$(BIN)/python -m pytest -q -m slow
-	$(MAKE) test-rust test-kernels test-python CASES=1
+	$(MAKE) test-rust test-python CASES=1
 	$(MAKE) test-oldest EVERY=1
 
 test-between: $(BETWEEN_JAX:%=test-jax-%)

@@ -82,13 +82,17 @@ def main() -> None:
     parser.add_argument("--shapes")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument(
-        "--first", type=int, help="only so many contenders, in the order above: none of processes"
+        "--first",
+        type=int,
+        help="only so many contenders of the table; those of several processes come last",
     )
     parser.add_argument("--bands", help="widths of bands, instead of competitors: 32,64,96")
     parser.add_argument("--subset", type=int, help="so many eigenvectors, of task eigh: 16")
     options = parser.parse_args()
     if options.subset and (options.task != "eigh" or options.bands):
         parser.error("--subset: expected --task eigh, and no --bands")
+    if options.first is not None and options.first < 1:
+        parser.error("--first: expected at least 1")
     environment.begin_on_cpu(options.devices)
     import jax
 

@@ -18,6 +18,8 @@ from jax.sharding import PartitionSpec as P
 import meshsolve as ms
 from helpers import ROOT, mesh_of, run_fresh
 
+pytestmark = pytest.mark.versions
+
 MIB = 1 << 20
 # For processes that measure memory: a loaded program takes other memory than a compiled one, and
 # how much of the allocator's heaps of threads is in use depends on their order.
@@ -100,7 +102,6 @@ def test_a_large_donated_matrix_is_solved_in_its_own_memory():
     case.check(reported)
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize(
     ("cases", "options"),
     [(SOLVES, "--n 4096"), (DONATED, "--n 4096"), (KEPT, "--n 4096 --keep-a")],
@@ -115,7 +116,6 @@ def test_calls_one_after_another(cases, options):
         assert reported["other_bytes"] <= before + reported["a_bytes"] / 2, case
 
 
-@pytest.mark.versions
 def test_least_squares_take_three_hundredths_of_a_tall_matrix():
     options = "--what lstsq --n 32768 --columns 1024 --devices 2 --keep-a"
     [reported] = measure(options, threads=2)
@@ -205,7 +205,6 @@ def test_a_transposition_takes_its_scratch(shape):
     assert case["scratch_bytes"] <= allowed
 
 
-@pytest.mark.versions
 def test_repeated_calls_do_not_grow():
     code = """
         import pathlib

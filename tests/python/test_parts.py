@@ -8,8 +8,6 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).parent
-
-
 FILES = "test_words.py", "test_processes.py"  # the second one has the marker
 
 

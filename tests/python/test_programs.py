@@ -288,30 +288,23 @@ def test_decompositions_are_compared(task, shape, names):
     assert all(row["library"] for row in rows) and float(rows[-1]["gflops"]) > 0
 
 
-def test_the_first_ones_are_compared():
-    options = ("--task", "eigh", "--shapes", "64x64", "--turns", 1, "--first", 3)
+@pytest.mark.parametrize(
+    ("option", "names"),
+    [
+        ("--first 3", ["meshsolve", "jnp", "jnp, one device"]),
+        (
+            "--subset 4",
+            ["meshsolve, lowest 4", "SciPy evr, lowest 4", "meshsolve values", "meshsolve"],
+        ),
+        ("--bands 8,16", ["meshsolve, band 8", "meshsolve, band 16"]),
+    ],
+)
+def test_other_decompositions_are_compared(option, names):
+    options = ("--task", "eigh", "--shapes", "64x64", "--turns", 1, *option.split())
     ran = program(ROOT / "benchmarks/decompositions.py", *options)
     assert ran.returncode == 0, ran.stderr
     rows = list(csv.DictReader(ran.stdout.splitlines()))
-    names = ["meshsolve", "jnp", "jnp, one device", "product"]
-    assert [row["what"] for row in rows] == names
-
-
-def test_subsets_are_compared():
-    options = ("--task", "eigh", "--shapes", "64x64", "--turns", 1, "--subset", 4)
-    ran = program(ROOT / "benchmarks/decompositions.py", *options)
-    assert ran.returncode == 0, ran.stderr
-    rows = list(csv.DictReader(ran.stdout.splitlines()))
-    names = ["meshsolve, lowest 4", "SciPy evr, lowest 4", "meshsolve values", "meshsolve"]
     assert [row["what"] for row in rows] == [*names, "product"]
-
-
-def test_bands_are_compared():
-    options = ("--task", "eigh", "--shapes", "64x64", "--turns", 1, "--bands", "8,16")
-    ran = program(ROOT / "benchmarks/decompositions.py", *options)
-    assert ran.returncode == 0, ran.stderr
-    rows = list(csv.DictReader(ran.stdout.splitlines()))
-    assert [row["what"] for row in rows] == ["meshsolve, band 8", "meshsolve, band 16", "product"]
 
 
 def test_traces_are_kept_and_summed_up(tmp_path):
