@@ -74,8 +74,8 @@ ROUTINES := cholesky,lu,inverse,triangular,determinant,gradient
 # Tracing and compiling, by one thread, take most of the time of a test. Each worker takes a stretch
 # of the tests, as neighbours use the same programs.
 WORKERS := -n 2 --dist worksteal
-# Installs the requirements of extras: $(call INSTALL,folder of the environment's programs,extras).
-INSTALL = $(1)/pip install --quiet $$($(1)/python release/requirements.py $(2))
+# Installs the requirements of extras, of which Python compiles what is imported: $(call INSTALL,folder of the environment's programs,extras).
+INSTALL = $(1)/pip install --quiet --no-compile $$($(1)/python release/requirements.py $(2))
 VALGRIND := valgrind --quiet --fair-sched=yes --error-exitcode=9 --leak-check=full \
 	--errors-for-leak-kinds=definite
 REINSTALL := --force-reinstall --no-deps
@@ -90,26 +90,27 @@ QUIETLY = @mkdir -p build; log=build/$(subst /,-,$@).log; begin=$$(date +%s); \
 	else code=$$?; echo "could not $(1) $(2):" >&2; cat $$log >&2; exit $$code; fi
 # A commit chooses one of so many parts of the cases of each Python test, and of the longest loops of Rust
 # tests; `make test CASES=1` has all.
-CASES := 6
+CASES := 8
 PART := $(shell git rev-parse HEAD 2> /dev/null || echo 0)
 OF_A_PART = TESTS_EVERY=$(CASES) TESTS_PART=$(PART)
-# The oldest JAX runs a tenth of the cases of a test; `make test-slow` runs all.
-EVERY := 10
+# The oldest JAX runs a twelfth of the cases of a test; `make test-slow` runs all.
+EVERY := 12
 # All routines on emulated devices: a commit has one of these groups of types.
 TYPES := $(addprefix solve::ranks_,that_share_a_device::f64:: that_share_a_device::c64:: \
 	on_three_devices::f32:: on_three_devices::c128::)
 ifneq ($(CASES),1)
 LEFT_OUT := $(filter-out $(word $(shell echo $$((0x$$(printf %s $(PART) | tail -c 1) % 4 + 1))),$(TYPES)),$(TYPES))
 endif
-EMULATED = $(OF_A_PART) cargo test --release --locked --quiet --test kernels -- --test-threads 1 \
+EMULATED = $(OF_A_PART) cargo test --release --locked --quiet --test suite -- --test-threads 1 \
 	$(addprefix --skip ,$(LEFT_OUT))
+ON_CPUS := --skip kernels::
 # About half of their time, with one of these groups.
-HALF := solve::ranks_ engine::
+HALF := kernels::solve::ranks_ kernels::engine::
 CLIPPY := cargo clippy --quiet --release --locked --target-dir target/lint
 # The variable hides an advertisement.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
-.PHONY: demo demo-processes test test-rust test-kernels test-python test-oldest test-tools test-slow test-between test-sanitize \
+.PHONY: demo demo-processes test test-binaries test-rust test-cpu test-kernels test-python test-oldest test-tools test-slow test-between test-sanitize \
 	test-address test-thread test-miri test-valgrind test-aarch64 wheel-aarch64 aarch64-tools test-gpu first-gpu-run gpu-kit \
 	lint lint-rust lint-others format bench bench-full bench-check compare bench-gpu bench-products bench-transpose docs pictures \
 	wheel release-check clean
@@ -123,14 +124,20 @@ demo-processes: build/ready.stamp
 
 test: test-rust test-kernels test-python test-oldest
 
-# Tests on emulated devices wait for the driver, which works by one thread at a time. So two processes
-# run them, each with one thread. The model checks follow in one of them.
-test-rust: $(OLDEST)/ready.stamp
+# After the wheel, because cargo builds one thing at a time.
+test-binaries: $(WHEEL)
 	cargo test --release --locked --quiet --no-run --tests
+
+# Tests on emulated devices wait for the driver, which works by one thread at a time. So two processes
+# run them, each with one thread. All other tests follow in one of them, and the longer half goes on.
+test-rust: test-binaries
 	$(EMULATED) $(HALF) & part=$$!; \
-	$(EMULATED) $(addprefix --skip ,$(HALF)) && cargo test --release --quiet --manifest-path $(LOOM); \
+	$(EMULATED) kernels:: $(addprefix --skip ,$(HALF)) && $(MAKE) test-cpu; \
 	rest=$$?; wait $$part && exit $$rest
-	$(OF_A_PART) cargo test --release --locked --quiet --test suite --test alone
+
+test-cpu: test-binaries
+	cargo test --release --quiet --manifest-path $(LOOM)
+	$(OF_A_PART) cargo test --release --locked --quiet --test suite --test alone -- $(ON_CPUS)
 	cargo test --release --locked --quiet --doc
 
 test-kernels: build/cuda.stamp $(NATIVE)
@@ -143,7 +150,7 @@ test-python: build/ready.stamp $(NATIVE)
 		JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1 \
 		$(BIN)/python -m pytest -q $(WORKERS) --durations=10
 
-# Tests of what depends on JAX's version, a tenth of many cases: the wheel is the same.
+# Tests of what depends on JAX's version, a twelfth of many cases: the wheel is the same.
 test-oldest: build/oldest.stamp $(NATIVE)
 	TESTS_EVERY=$(EVERY) TESTS_PART=$(PART) \
 		$(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 -m "versions and not slow and not tools"
@@ -158,10 +165,10 @@ test-sanitize: test-address test-thread
 # The planted faults come first: a sanitizer must see them. The emulated driver keeps destroyed
 # objects, to refuse them.
 test-address:
-	$(call SANITIZED,address) --no-run --test suite --test alone --test kernels
+	$(call SANITIZED,address) --no-run --test suite --test alone
 	! $(call SANITIZED,address) --test alone -- --ignored sanitizers::a_number 2> /dev/null
-	$(call SANITIZED,address) --test suite --test alone
-	ASAN_OPTIONS=detect_leaks=0 $(call SANITIZED,address) --test kernels
+	$(call SANITIZED,address) --test suite --test alone -- $(ON_CPUS)
+	ASAN_OPTIONS=detect_leaks=0 $(call SANITIZED,address) --test suite -- kernels::
 
 # Without the kernels, as the C++ of the emulated driver is not instrumented. Rayon runs products of
 # the tests on one thread.
@@ -169,7 +176,7 @@ test-thread: export RAYON_NUM_THREADS := 1
 test-thread:
 	$(call SANITIZED,thread) --no-run --test suite --test alone
 	! $(call SANITIZED,thread) --test alone -- --ignored sanitizers::two_threads 2> /dev/null
-	$(call SANITIZED,thread) --test suite --test alone
+	$(call SANITIZED,thread) --test suite --test alone -- $(ON_CPUS)
 
 # Tests of `tests/alone` then start no process: Miri cannot, and qemu starts no program for aarch64.
 BY_THEMSELVES := MESHSOLVE_TESTS_ALONE=1
@@ -184,14 +191,14 @@ MIRI_TESTS := layout::the_worked layout_algebra::empty layout_algebra::misuse la
 test-miri:
 	@cargo +nightly miri --version > /dev/null 2>&1 || { echo "test-miri: no nightly toolchain with Miri \
 	here: rustup toolchain install nightly --component miri,rust-src"; exit 1; }
-	$(MIRI) --test suite -- $(MIRI_TESTS)
+	$(MIRI) --test suite -- $(ON_CPUS) $(MIRI_TESTS)
 	$(BY_THEMSELVES) $(MIRI) --test alone -- scratch::
 
 # valgrind does not support AVX-512, so that the kernels are those for AVX2.
 test-valgrind:
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(VALGRIND)" \
 		cargo test --release --locked --quiet --test suite \
-		-- --test-threads 1 calls:: on_cpu_devices:: transpose_panel::
+		-- --test-threads 1 $(ON_CPUS) calls:: on_cpu_devices:: transpose_panel:: units::device::cpu::one_stage
 
 # A compiler that has the standard library for aarch64: the first on PATH, or that of Debian's rustc-web.
 AARCH64 := aarch64-unknown-linux-gnu
@@ -214,7 +221,7 @@ AARCH64_SKIP := larger_matrices algorithms::scalars::factor_and_solve inverses_f
 	thin_q_and_r_by_rows
 test-aarch64: aarch64-tools
 	$(AARCH64_ENV) cargo test --release --locked --package meshsolve --test suite --target $(AARCH64) \
-		-- $(AARCH64_SKIP:%=--skip %)
+		-- $(ON_CPUS) $(AARCH64_SKIP:%=--skip %)
 	$(BY_THEMSELVES) $(AARCH64_ENV) cargo test --release --locked --package meshsolve --test alone \
 		--target $(AARCH64) -- log:: scratch::
 
@@ -324,7 +331,7 @@ release-check: $(WHEEL)
 
 $(OLDEST)/ready.stamp:
 	@$$($(PYTHON) release/pythons.py oldest --or-else) -m venv $(OLDEST)
-	$(call QUIETLY,install,what builds the wheel,$(OLDEST)/bin/pip install --quiet $(BUILDERS))
+	$(call QUIETLY,install,what builds the wheel,$(OLDEST)/bin/pip install --quiet --no-compile $(BUILDERS))
 	@touch $@
 
 $(WHEEL): $(SOURCES) $(OLDEST)/ready.stamp
@@ -332,7 +339,7 @@ $(WHEEL): $(SOURCES) $(OLDEST)/ready.stamp
 	$(call QUIETLY,build,the wheel,$(OLDEST)/bin/maturin build --quiet --release --locked --out dist)
 	@touch $@
 
-$(NATIVE): $(SOURCES) $(shell find benchmarks/native -type f) tests/common/diagnose.rs $(OLDEST)/ready.stamp
+$(NATIVE): $(WHEEL) $(shell find benchmarks/native -type f) tests/common/diagnose.rs
 	$(call QUIETLY,build,the compiled part of the benchmarks,PYO3_BUILD_EXTENSION_MODULE=1 \
 		cargo build --quiet --release --locked --package meshsolve-bench)
 	@mkdir -p build/native

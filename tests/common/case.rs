@@ -95,6 +95,11 @@ impl Case {
 
 /// Runs a routine whose ranks arrive with the operands and results from `part`.
 pub fn run(at: Place, map: &Map, ranks: usize, mut part: impl FnMut(usize) -> Call) {
+    run_parts(at, map, ranks, &mut part);
+}
+
+/// Compiled once for all callers.
+fn run_parts(at: Place, map: &Map, ranks: usize, part: &mut dyn FnMut(usize) -> Call) {
     if let Some(elsewhere) = at {
         return elsewhere(map, (0..ranks).map(part).collect());
     }

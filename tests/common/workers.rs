@@ -13,8 +13,16 @@ pub fn on_workers<T: Scalar>(
     widest: usize,
     work: impl Fn(&mut CpuWorker<T>) + Sync,
 ) {
+    run_workers(comm, widest, &work);
+}
+
+/// Compiled once for each type.
+fn run_workers<T: Scalar>(
+    comm: &Communicator,
+    widest: usize,
+    work: &(dyn Fn(&mut CpuWorker<T>) + Sync),
+) {
     std::thread::scope(|scope| {
-        let work = &work;
         let worker = |worker| {
             scope.spawn(move || {
                 let mut pack = vec![T::NAN; scratch_elements::<T>(widest, 3)];

@@ -6,8 +6,8 @@ use faer::Mat;
 use meshsolve::sites::CudaSite;
 
 use crate::common::{Map, positive_definite, posv_call, residual, row_shards};
-use crate::gpu::{calls, devices, fail, stream};
-use crate::solve::{run_alone, run_with};
+use crate::kernels::gpu::{calls, devices, fail, stream};
+use crate::kernels::solve::{run_alone, run_with};
 
 /// A system of order n on some ranks by rows, solved on devices that reach each other or do not.
 /// Returns the calls of each rank's thread.

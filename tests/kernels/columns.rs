@@ -1,8 +1,8 @@
 //! `kernels/columns.cu`: whole columns in another order, cut into chains and cycles.
 
 use crate::common::part::part;
-use crate::emulator::{Emulator, small};
-use crate::memory::Array;
+use crate::kernels::emulator::{Emulator, small};
+use crate::kernels::memory::Array;
 use crate::transposition::Random;
 
 type Shift = unsafe extern "C" fn(*const *mut u8, *const u64, u64, u64);

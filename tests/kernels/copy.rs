@@ -1,7 +1,7 @@
 //! `kernels/copy.cu`.
 
-use crate::emulator::small;
-use crate::memory::Array;
+use crate::kernels::emulator::small;
+use crate::kernels::memory::Array;
 use crate::transposition::Random;
 
 #[test]

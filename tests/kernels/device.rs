@@ -3,8 +3,8 @@
 use meshsolve::transpose::Plan;
 use meshsolve::transpose::device::{Argument, Launch};
 
-use crate::emulator::Emulator;
-use crate::memory::Array;
+use crate::kernels::emulator::Emulator;
+use crate::kernels::memory::Array;
 
 /// The blocks of a grid, and the order in which threads take turns.
 #[derive(Clone, Copy)]

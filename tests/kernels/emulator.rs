@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::OnceLock;
 
-use crate::entries;
+use crate::kernels::entries;
 
 /// The folders of kernels: the library's, and those with which benchmarks check.
 const KERNELS: [&str; 2] = ["kernels", "benchmarks/native/kernels"];

@@ -10,8 +10,8 @@ use meshsolve::sites::{CallSite, CudaSite};
 
 use crate::common::case::Place;
 use crate::common::{Map, at, launch};
-use crate::gpu::{devices, fail};
-use crate::solve::{System, on_streams, run, run_after, streams};
+use crate::kernels::gpu::{devices, fail};
+use crate::kernels::solve::{System, on_streams, run, run_after, streams};
 
 /// The same attributes, with a width that divides the columns of a rank.
 fn engaged(map: &Map, calls: &[Call]) -> Map {
@@ -36,14 +36,14 @@ const ENGINE: Place = Some(by_the_engine);
 const ONE_DEVICE: Place = Some(on_one_device);
 
 mod on_three_devices {
-    crate::routines::every_routine!(crate::engine::ENGINE; f64 f64);
+    crate::routines::every_routine!(crate::kernels::engine::ENGINE; f64 f64);
 }
 
 /// The routines with steps that the engine takes.
 macro_rules! of_other_types {
     ($($at:ident $name:ident $scalar:ty),*) => {$(
         mod $name {
-            crate::routines::every_routine! { crate::engine::$at, ::<$scalar>,
+            crate::routines::every_routine! { crate::kernels::engine::$at, ::<$scalar>,
                 cholesky::cholesky_in_every_storage lu::lu_in_every_storage
                 inverse::inverses_in_every_storage condition::conditions_in_every_storage
                 eigen::eigenvalues_in_every_storage eigenvectors::eigenvectors_in_every_storage
@@ -235,7 +235,7 @@ fn engines_that_there_are_not() {
     let error = CudaSite::new(&map).err().unwrap();
     let text = "attribute `engine`: expected \"meshsolve\", \"cusolvermg\" or \"scalapack\", got \"magma\"";
     assert!(error.message.contains(text), "{error}");
-    let (nowhere, here) = (Path::new("/nowhere/libMg.so"), crate::emulator::full().path());
+    let (nowhere, here) = (Path::new("/nowhere/libMg.so"), crate::kernels::emulator::full().path());
     let libraries = Libraries::at(here, here, nowhere).unwrap();
     let error = libraries.mg().err().unwrap();
     assert!(error.message.contains("expected a library that loads, got /nowhere/"), "{error}");

@@ -1,7 +1,7 @@
 //! Elements more than 2^32 elements apart, in memory whose pages exist only where they are touched.
 
-use crate::emulator::small;
-use crate::rows::{Find, Move};
+use crate::kernels::emulator::small;
+use crate::kernels::rows::{Find, Move};
 
 type Square = unsafe extern "C" fn(*mut u64, u64, u64);
 type Mirror = unsafe extern "C" fn(*mut u64, u64, *const u64, u64, u64, u64, i32, i32);

@@ -11,7 +11,7 @@ use meshsolve::device::cuda::handle::Stream;
 use meshsolve::device::cuda::vendor::Libraries;
 use meshsolve::device::cuda::vendor::nccl::Nccl;
 
-use crate::emulator::full;
+use crate::kernels::emulator::full;
 
 /// Allocations are counted for all threads: only one test at a time may allocate memory.
 pub static ALONE: Mutex<()> = Mutex::new(());

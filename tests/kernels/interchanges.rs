@@ -3,10 +3,10 @@
 
 use meshsolve::call::Call;
 
-use crate::called::scratch_of;
 use crate::common::{Map, buffer, int_scalar, int_vector};
-use crate::gpu::launches;
-use crate::solve::run_alone;
+use crate::kernels::called::scratch_of;
+use crate::kernels::gpu::launches;
+use crate::kernels::solve::run_alone;
 
 fn count(name: &str, launched: &[String]) -> usize {
     launched.iter().filter(|one| one.starts_with(name)).count()

@@ -10,8 +10,8 @@ use meshsolve::device::cuda::transposition::{scratch_bytes, transpose};
 use meshsolve::error::{Error, Kind, Result};
 use meshsolve::transpose::{Algorithm, Plan};
 
-use crate::gpu::{contexts, devices, fail, launches, stream};
-use crate::memory::Array;
+use crate::kernels::gpu::{contexts, devices, fail, launches, stream};
+use crate::kernels::memory::Array;
 use crate::transposition::{Random, SIZES, transposed};
 
 /// An array, scratch of exactly the promised size, and the expected result.
@@ -176,7 +176,7 @@ fn errors_of_the_driver() {
         assert_eq!(contexts(), 0);
         // The next call works, with kernels loaded before or again.
         let mut case = Case::new(Plan::forced(Algorithm::Blocks { side: 2 }, 4, 6, 8));
-        let again = crate::gpu::stream(1);
+        let again = crate::kernels::gpu::stream(1);
         case.start(&devices, again).unwrap();
         devices.of_stream(again).unwrap().wait(again).unwrap();
         case.check();
@@ -219,7 +219,7 @@ fn what_there_is_not() {
 
 #[test]
 fn errors_of_the_compiler_are_passed_on() {
-    let driver = Driver::at(crate::emulator::full().path()).unwrap();
+    let driver = Driver::at(crate::kernels::emulator::full().path()).unwrap();
     let refuse = Error::new(Kind::FailedPrecondition, "no compiler");
     let expected = refuse.clone();
     let devices = Devices::new(
@@ -240,7 +240,7 @@ fn drivers_that_do_not_work() {
                     GPU; in a container, start it with the GPUs (for Docker --gpus all). Without a GPU \
                     nothing is missing: meshsolve works on CPU devices";
     assert_eq!((error.kind, &*error.message), (Kind::FailedPrecondition, expected));
-    let driver = Driver::at(crate::emulator::full().path()).unwrap();
+    let driver = Driver::at(crate::kernels::emulator::full().path()).unwrap();
     fail("cuInit", 0, 3);
     let error = Devices::new(driver, Box::new(|_, _| unreachable!()), Box::new(|_| unreachable!()))
         .err()

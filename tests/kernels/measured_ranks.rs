@@ -1,9 +1,9 @@
 //! The measurement of solves by several ranks on one device, on the emulated driver.
 
-use crate::measure::ranks::{Request, measure};
+use crate::kernels::measure::ranks::{Request, measure};
 use meshsolve::error::Kind;
 
-use crate::gpu::{ALONE, contexts, devices, fail};
+use crate::kernels::gpu::{ALONE, contexts, devices, fail};
 
 fn request(routine: &str, n: usize, ranks: usize) -> Request {
     Request { routine: routine.into(), n, ranks, width: Some(3), repeats: 2 }

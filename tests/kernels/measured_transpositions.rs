@@ -1,14 +1,14 @@
 //! The measurement of transpositions and factorisations on a device, on the emulated driver. It
 //! must check results and free all memory.
 
-use crate::measure::panel;
-use crate::measure::transpositions::{MeasuredDevice, Request};
+use crate::kernels::measure::panel;
+use crate::kernels::measure::transpositions::{MeasuredDevice, Request};
 use meshsolve::error::Kind;
 use meshsolve::transpose::Algorithm;
 
-use crate::emulator::small;
-use crate::gpu::{ALONE, contexts, devices, fail, launches, overrun, pieces};
-use crate::memory::Array;
+use crate::kernels::emulator::small;
+use crate::kernels::gpu::{ALONE, contexts, devices, fail, launches, overrun, pieces};
+use crate::kernels::memory::Array;
 use crate::transposition::{Random, SIZES, transposed};
 
 fn request(rows: usize, cols: usize, element_size: usize) -> Request {

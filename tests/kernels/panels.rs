@@ -8,10 +8,10 @@ use meshsolve::sites::CudaSite;
 
 use crate::common::case::Place;
 use crate::common::{Map, buffer, int_scalar};
-use crate::emulator::full;
-use crate::gpu::{devices_with_nccl, fail, stream};
-use crate::memory::Array;
-use crate::solve::{System, fail_on_one_rank, on_streams, run, run_after, streams};
+use crate::kernels::emulator::full;
+use crate::kernels::gpu::{devices_with_nccl, fail, stream};
+use crate::kernels::memory::Array;
+use crate::kernels::solve::{System, fail_on_one_rank, on_streams, run, run_after, streams};
 
 fn on_three_devices(map: &Map, calls: Vec<Call>) {
     on_streams(&devices_with_nccl(), map, calls, |rank| rank as i32 % 3);
@@ -27,7 +27,7 @@ const ONE_DEVICE: Place = Some(on_one_device);
 macro_rules! factorisations {
     ($($name:ident $scalar:ty),*) => {$(
         mod $name {
-            crate::routines::every_routine! { crate::panels::THREE_DEVICES, ::<$scalar>,
+            crate::routines::every_routine! { crate::kernels::panels::THREE_DEVICES, ::<$scalar>,
                 cholesky::cholesky_in_every_storage lu::lu_in_every_storage
             }
         }
@@ -36,13 +36,13 @@ macro_rules! factorisations {
 factorisations! { f32 f32, f64 f64, c64 faer::c32, c128 faer::c64 }
 
 mod what_follows_a_factorisation {
-    crate::routines::every_routine! { crate::panels::THREE_DEVICES, ::<faer::c64>,
+    crate::routines::every_routine! { crate::kernels::panels::THREE_DEVICES, ::<faer::c64>,
         inverse::inverses_in_every_storage condition::conditions_in_every_storage
     }
 }
 
 mod ranks_that_share_a_device {
-    crate::routines::every_routine! { crate::panels::ONE_DEVICE, ::<f64>,
+    crate::routines::every_routine! { crate::kernels::panels::ONE_DEVICE, ::<f64>,
         cholesky::cholesky_in_every_storage
     }
 }

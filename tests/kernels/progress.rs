@@ -3,8 +3,8 @@
 use meshsolve::log::{Event, Progress, listen, next};
 use meshsolve::sites::CudaSite;
 
-use crate::gpu::{delay, devices, fail};
-use crate::solve::{System, run, run_after, streams};
+use crate::kernels::gpu::{delay, devices, fail};
+use crate::kernels::solve::{System, run, run_after, streams};
 
 /// The reports of `work`.
 fn reports(work: impl FnOnce()) -> Vec<Progress> {

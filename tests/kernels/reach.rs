@@ -2,8 +2,8 @@
 
 use meshsolve::error::Kind;
 
-use crate::gpu::{access, devices, fail};
-use crate::memory::Array;
+use crate::kernels::gpu::{access, devices, fail};
+use crate::kernels::memory::Array;
 use crate::transposition::Random;
 
 #[test]

@@ -1,7 +1,7 @@
 //! `kernels/rows.cu`: interchanges one after the other.
 
-use crate::emulator::{full, small};
-use crate::memory::Array;
+use crate::kernels::emulator::{full, small};
+use crate::kernels::memory::Array;
 use crate::transposition::Random;
 
 pub type Find = unsafe extern "C" fn(*mut i32, i32, *const i32, i32, i32);

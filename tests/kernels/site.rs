@@ -15,8 +15,8 @@ use meshsolve::sites::CudaSite;
 
 use crate::common::Map;
 use crate::common::at;
-use crate::gpu::{contexts, devices, fail, launches, stream};
-use crate::memory::Array;
+use crate::kernels::gpu::{contexts, devices, fail, launches, stream};
+use crate::kernels::memory::Array;
 use crate::transposition::{Random, transposed};
 
 /// Scratch as XLA allocates it, up to a limit.

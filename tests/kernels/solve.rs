@@ -22,8 +22,8 @@ use crate::common::case::Place;
 use crate::common::{
     at, buffer, int_scalar, int_vector, positive_definite, posv_call, random, residual, row_shards,
 };
-use crate::gpu::{access, calls, capability, contexts, devices, fail, launches, stream};
-use crate::memory::Array;
+use crate::kernels::gpu::{access, calls, capability, contexts, devices, fail, launches, stream};
+use crate::kernels::memory::Array;
 
 /// Scratch that holds garbage, between canaries.
 #[derive(Default)]
@@ -124,12 +124,12 @@ const THREE_DEVICES: Place = Some(on_three_devices);
 const ONE_DEVICE: Place = Some(on_one_device);
 
 mod ranks_on_three_devices {
-    crate::routines::every_routine!(crate::solve::THREE_DEVICES; f32 f32, c128 faer::c64);
-    crate::routines::every_routine!(crate::solve::THREE_DEVICES; f64_only);
+    crate::routines::every_routine!(crate::kernels::solve::THREE_DEVICES; f32 f32, c128 faer::c64);
+    crate::routines::every_routine!(crate::kernels::solve::THREE_DEVICES; f64_only);
 }
 
 mod ranks_that_share_a_device {
-    crate::routines::every_routine!(crate::solve::ONE_DEVICE; f64 f64, c64 faer::c32);
+    crate::routines::every_routine!(crate::kernels::solve::ONE_DEVICE; f64 f64, c64 faer::c32);
 }
 
 #[test]
@@ -543,14 +543,15 @@ fn devices_of_two_generations() {
 
 #[test]
 fn libraries_that_there_are_not() {
-    let driver = Driver::at(crate::emulator::full().path()).unwrap();
+    let driver = Driver::at(crate::kernels::emulator::full().path()).unwrap();
     let error = Libraries::find(&[], &driver).err().expect("no cuBLAS among the tests' libraries");
     assert_eq!(error.kind, Kind::FailedPrecondition);
     let begins =
         "meshsolve: cuBLAS: expected libcublas.so.12, got none; tried what this process has loaded";
     assert!(error.message.starts_with(begins), "{error}");
     assert!(error.message.ends_with("pip install \"jax[cuda13]\" or \"jax[cuda12]\""), "{error}");
-    let (nowhere, here) = (Path::new("/nowhere/libcublas.so.12"), crate::emulator::full().path());
+    let (nowhere, here) =
+        (Path::new("/nowhere/libcublas.so.12"), crate::kernels::emulator::full().path());
     let error = Libraries::at(nowhere, here, here).err().unwrap();
     assert!(error.message.contains("expected a library that loads, got /nowhere/"), "{error}");
 }

@@ -112,8 +112,13 @@ def libraries(tmp_path_factory):
     """The frame's library, and a folder with the driver as libcuda.so.1."""
     folder = tmp_path_factory.mktemp("driver")
     # The tests without Python build the driver.
-    build = ["cargo", "test", "--release", "--locked", "--quiet", "--test", "kernels"]
-    subprocess.run([*build, "drivers_that_do_not_work"], check=True, cwd=ROOT, capture_output=True)
+    build = ["cargo", "test", "--release", "--locked", "--quiet", "--test", "suite"]
+    subprocess.run(
+        [*build, "kernels::launch::drivers_that_do_not_work"],
+        check=True,
+        cwd=ROOT,
+        capture_output=True,
+    )
     built = ROOT / "target/tmp/kernels-256/libkernels.so"
     (folder / "libcuda.so.1").symlink_to(built)
     frame = folder / "libframe.so"

@@ -5,9 +5,9 @@ use meshsolve::transpose::device::Argument::Integer;
 use meshsolve::transpose::device::Launch;
 use meshsolve::transpose::{Algorithm, Plan};
 
-use crate::device::Device;
-use crate::emulator::{full, older, small};
-use crate::memory::Array;
+use crate::kernels::device::Device;
+use crate::kernels::emulator::{full, older, small};
+use crate::kernels::memory::Array;
 use crate::transposition::{Random, SIZES, transposed};
 
 type Square = unsafe extern "C" fn(*mut u8, u64, u64);

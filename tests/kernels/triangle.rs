@@ -1,7 +1,7 @@
 //! `kernels/triangle.cu` and `kernels/fill.cu`.
 
-use crate::emulator::small;
-use crate::memory::Array;
+use crate::kernels::emulator::small;
+use crate::kernels::memory::Array;
 use crate::transposition::Random;
 
 type Mirror = unsafe extern "C" fn(*mut u8, u64, *const u8, u64, u64, u64, i32, i32);

@@ -1,5 +1,6 @@
-//! Tests of the Rust code, except for state of the whole process (`tests/alone`) and CUDA
-//! (`tests/kernels`). Those of parts of the library are in `units`.
+//! Tests of the Rust code, except for state of the whole process (`tests/alone`). Those of parts of
+//! the library are in `units`, those of CUDA in `kernels`. One program has all, because each
+//! program compiles the library's generic functions again.
 
 mod algorithms;
 mod baselines;
@@ -12,6 +13,8 @@ mod cuda_load;
 mod grids;
 mod hosts;
 mod inverse;
+#[path = "../kernels/mod.rs"]
+mod kernels;
 mod kinds;
 mod layout;
 mod layout_algebra;

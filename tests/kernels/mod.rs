@@ -3,8 +3,6 @@
 
 mod called;
 mod columns;
-#[path = "../common/mod.rs"]
-mod common;
 mod copy;
 mod device;
 mod emulator;
@@ -23,12 +21,8 @@ mod memory;
 mod panels;
 mod progress;
 mod reach;
-#[path = "../routines/mod.rs"]
-mod routines;
 mod rows;
 mod site;
 mod solve;
 mod transpose;
-#[path = "../transposition/mod.rs"]
-mod transposition;
 mod triangle;
