@@ -129,11 +129,12 @@ test-binaries: $(WHEEL)
 	cargo test --release --locked --quiet --no-run --tests
 
 # Tests on emulated devices wait for the driver, which works by one thread at a time. So two processes
-# run them, each with one thread. All other tests follow in one of them, and the longer half goes on.
+# run them, each with one thread, and the other tests run meanwhile.
 test-rust: test-binaries
-	$(EMULATED) $(HALF) & part=$$!; \
-	$(EMULATED) kernels:: $(addprefix --skip ,$(HALF)) && $(MAKE) test-cpu; \
-	rest=$$?; wait $$part && exit $$rest
+	$(EMULATED) $(HALF) & half=$$!; \
+	$(EMULATED) kernels:: $(addprefix --skip ,$(HALF)) & other=$$!; \
+	$(MAKE) test-cpu; rest=$$?; \
+	wait $$half && wait $$other && exit $$rest
 
 test-cpu: test-binaries
 	cargo test --release --quiet --manifest-path $(LOOM)
