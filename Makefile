@@ -93,8 +93,8 @@ QUIETLY = @mkdir -p build; log=build/$(subst /,-,$@).log; begin=$$(date +%s); \
 CASES := 8
 PART := $(shell git rev-parse HEAD 2> /dev/null || echo 0)
 OF_A_PART = TESTS_EVERY=$(CASES) TESTS_PART=$(PART)
-# The oldest JAX runs a twelfth of the cases of a test; `make test-slow` runs all.
-EVERY := 12
+# The oldest JAX runs a tenth of the tests of each file; `make test-slow` runs all.
+EVERY := 10
 # All routines on emulated devices: a commit has one of these groups of types.
 TYPES := $(addprefix solve::ranks_,that_share_a_device::f64:: that_share_a_device::c64:: \
 	on_three_devices::f32:: on_three_devices::c128::)
@@ -151,9 +151,9 @@ test-python: build/ready.stamp $(NATIVE)
 		JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1 \
 		$(BIN)/python -m pytest -q $(WORKERS) --durations=10
 
-# Tests of what depends on JAX's version, a twelfth of many cases: the wheel is the same.
+# Tests of what depends on JAX's version, a tenth: the wheel is the same.
 test-oldest: build/oldest.stamp $(NATIVE)
-	TESTS_EVERY=$(EVERY) TESTS_PART=$(PART) \
+	TESTS_EVERY=$(EVERY) TESTS_PART=$(PART) TESTS_OF=file \
 		$(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 -m "versions and not slow and not tools"
 
 # The thread sanitizer has to see the locks of the standard library, so that is built with it.

@@ -1,7 +1,7 @@
 """``TESTS_EVERY=5`` in the environment runs one of five parts of the cases of each test, and one
 case at least. ``TESTS_PART``, a hexadecimal number as that of a commit, chooses the part. In a file
-with the marker ``file_in_parts`` all tests are cases of one. The end of a run says so, and what has
-taken the time of the tests.
+with the marker ``file_in_parts`` all tests are cases of one; with ``TESTS_OF=file`` in every file.
+The end of a run says so, and what has taken the time of the tests.
 """
 
 import collections
@@ -13,6 +13,7 @@ import time
 import pytest
 
 EVERY = int(os.environ.get("TESTS_EVERY", "1"))
+OF_FILE = os.environ.get("TESTS_OF", "test") == "file"
 PART = int(os.environ.get("TESTS_PART", "0"), 16) % EVERY
 
 
@@ -20,7 +21,8 @@ PART = int(os.environ.get("TESTS_PART", "0"), 16) % EVERY
 def pytest_collection_modifyitems(config, items):
     tests = collections.defaultdict(list)
     for item in items:
-        name = "" if item.get_closest_marker("file_in_parts") else item.originalname
+        of_file = OF_FILE or item.get_closest_marker("file_in_parts")
+        name = "" if of_file else item.originalname
         tests[item.path, name].append(item)
     kept = set()
     for cases in tests.values():
