@@ -74,7 +74,8 @@ ROUTINES := cholesky,lu,inverse,triangular,determinant,gradient
 # Tracing and compiling, by one thread, take most of the time of a test. Each worker takes a stretch
 # of the tests, as neighbours use the same programs.
 WORKERS := -n 2 --dist worksteal
-# Installs the requirements of extras, of which Python compiles what is imported: $(call INSTALL,folder of the environment's programs,extras).
+# Installs the requirements of extras: $(call INSTALL,folder of the environment's programs,extras). Python
+# itself compiles the modules that are imported, which are few.
 INSTALL = $(1)/pip install --quiet --no-compile $$($(1)/python release/requirements.py $(2))
 VALGRIND := valgrind --quiet --fair-sched=yes --error-exitcode=9 --leak-check=full \
 	--errors-for-leak-kinds=definite
@@ -103,14 +104,15 @@ LEFT_OUT := $(filter-out $(word $(shell echo $$((0x$$(printf %s $(PART) | tail -
 endif
 EMULATED = $(OF_A_PART) cargo test --release --locked --quiet --test suite -- --test-threads 1 \
 	$(addprefix --skip ,$(LEFT_OUT))
-ON_CPUS := --skip kernels::
 # About half of their time, with one of these groups.
 HALF := kernels::solve::ranks_ kernels::engine::
+# All other tests of the same program.
+ON_CPUS := --skip kernels::
 CLIPPY := cargo clippy --quiet --release --locked --target-dir target/lint
 # The variable hides an advertisement.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
-.PHONY: demo demo-processes test test-binaries test-rust test-cpu test-kernels test-python test-oldest test-tools test-slow test-between test-sanitize \
+.PHONY: demo demo-processes test test-binaries test-rust test-kernels test-python test-oldest test-tools test-slow test-between test-sanitize \
 	test-address test-thread test-miri test-valgrind test-aarch64 wheel-aarch64 aarch64-tools test-gpu first-gpu-run gpu-kit \
 	lint lint-rust lint-others format bench bench-full bench-check compare bench-gpu bench-products bench-transpose docs pictures \
 	wheel release-check clean
@@ -133,13 +135,10 @@ test-binaries: $(WHEEL)
 test-rust: test-binaries
 	$(EMULATED) $(HALF) & half=$$!; \
 	$(EMULATED) kernels:: $(addprefix --skip ,$(HALF)) & other=$$!; \
-	$(MAKE) test-cpu; rest=$$?; \
-	wait $$half && wait $$other && exit $$rest
-
-test-cpu: test-binaries
-	cargo test --release --quiet --manifest-path $(LOOM)
-	$(OF_A_PART) cargo test --release --locked --quiet --test suite --test alone -- $(ON_CPUS)
-	cargo test --release --locked --quiet --doc
+	cargo test --release --quiet --manifest-path $(LOOM) && \
+	$(OF_A_PART) cargo test --release --locked --quiet --test suite --test alone -- $(ON_CPUS) && \
+	cargo test --release --locked --quiet --doc; \
+	rest=$$?; wait $$half && wait $$other && exit $$rest
 
 test-kernels: build/cuda.stamp $(NATIVE)
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup tests/kernels

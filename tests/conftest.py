@@ -13,7 +13,7 @@ import time
 import pytest
 
 EVERY = int(os.environ.get("TESTS_EVERY", "1"))
-OF_FILE = os.environ.get("TESTS_OF", "test") == "file"
+OF_FILE = {"test": False, "file": True}[os.environ.get("TESTS_OF", "test")]
 PART = int(os.environ.get("TESTS_PART", "0"), 16) % EVERY
 
 
