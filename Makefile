@@ -2,9 +2,10 @@
 #
 #   make demo        handwritten digits on CPU devices; then time, memory and residual against jax.scipy
 #   make demo-processes   a solve over two processes, by ScaLAPACK
-#   make test        the quick tests: Rust (CUDA kernels too, as plain C++), model checking, the kernels
+#   make test        the quick tests: Rust with two of four types (CUDA kernels too, as plain C++), the kernels
 #                    through the compilers of CUDA, a part of the cases of Python on the newest and the
-#                    oldest JAX, and of the longest of Rust (CASES=1: all cases; on the oldest JAX the same part)
+#                    oldest JAX, and of the longest of Rust; in one commit of four model checking (CASES=1: all
+#                    cases; on the oldest JAX the same part)
 #   make test-tools  benchmarks, plots and pictures at length, the pages in a browser; `make test` has smoke tests
 #   make test-slow   all cases, and the long ones: random samples of the grid, transpositions of up to 17 GB (skipped
 #                    if memory is short), the benchmarks on small arrays, the GPU probe without a GPU;
@@ -94,17 +95,20 @@ QUIETLY = @mkdir -p build; log=build/$(subst /,-,$@).log; begin=$$(date +%s); \
 CASES := 8
 PART := $(shell git rev-parse HEAD 2> /dev/null || echo 0)
 OF_A_PART = TESTS_EVERY=$(CASES) TESTS_PART=$(PART)
+# Another digit of the commit chooses which types the Rust tests of generic functions have, and one more
+# whether the model checker runs: $(call DIGIT,its place from the end) is 0 to 3.
+DIGIT = $(shell echo $$((0x$$(printf %s 000$(PART) | tail -c $(1) | head -c 1) % 4)))
+ifneq ($(CASES),1)
+TYPES := $(if $(filter 0 1,$(call DIGIT,2)),f64_and_c64,f32_and_c128)
+endif
+RUST_TEST = $(if $(TYPES),TESTS_TYPES=$(TYPES)) $(OF_A_PART) cargo test --release --locked --quiet
 # The oldest JAX runs a tenth of the tests of each file; `make test-slow` runs all.
 EVERY := 10
-# All routines on emulated devices: a commit has one of these groups of types.
-TYPES := $(addprefix solve::ranks_,that_share_a_device::f64:: that_share_a_device::c64:: \
-	on_three_devices::f32:: on_three_devices::c128::)
-ifneq ($(CASES),1)
-LEFT_OUT := $(filter-out $(word $(shell echo $$((0x$$(printf %s $(PART) | tail -c 1) % 4 + 1))),$(TYPES)),$(TYPES))
-endif
-EMULATED = $(OF_A_PART) cargo test --release --locked --quiet --test suite -- --test-threads 1 \
-	$(addprefix --skip ,$(LEFT_OUT))
-# About half of their time, with one of these groups.
+# All routines on emulated devices: a commit has one type. Programs without it have the other two.
+LEFT_OUT := $(if $(TYPES),$(addprefix solve::ranks_,$(if $(filter 0 2,$(call DIGIT,2)),\
+	that_share_a_device::f64:: on_three_devices::f32::,that_share_a_device::c64:: on_three_devices::c128::)))
+EMULATED = $(RUST_TEST) --test suite -- --test-threads 1 $(addprefix --skip ,$(LEFT_OUT))
+# About half of their time, with one type.
 HALF := kernels::solve::ranks_ kernels::engine::
 # All other tests of the same program.
 ON_CPUS := --skip kernels::
@@ -128,15 +132,15 @@ test: test-rust test-kernels test-python test-oldest
 
 # After the wheel, because cargo builds one thing at a time.
 test-binaries: $(WHEEL)
-	cargo test --release --locked --quiet --no-run --tests
+	$(RUST_TEST) --no-run --tests
 
 # Tests on emulated devices wait for the driver, which works by one thread at a time. So two processes
 # run them, each with one thread, and the other tests run meanwhile.
 test-rust: test-binaries
 	$(EMULATED) $(HALF) & half=$$!; \
 	$(EMULATED) kernels:: $(addprefix --skip ,$(HALF)) & other=$$!; \
-	cargo test --release --quiet --manifest-path $(LOOM) && \
-	$(OF_A_PART) cargo test --release --locked --quiet --test suite --test alone -- $(ON_CPUS) && \
+	{ test $(CASES) != 1 -a $(call DIGIT,3) != 0 || cargo test --release --quiet --manifest-path $(LOOM); } && \
+	$(RUST_TEST) --test suite --test alone -- $(ON_CPUS) && \
 	cargo test --release --locked --quiet --doc; \
 	rest=$$?; wait $$half && wait $$other && exit $$rest
 

@@ -1,7 +1,9 @@
-"""``TESTS_EVERY=5`` in the environment runs one of five parts of the cases of each test, and one
-case at least. ``TESTS_PART``, a hexadecimal number as that of a commit, chooses the part. In a file
-with the marker ``file_in_parts`` all tests are cases of one; with ``TESTS_OF=file`` in every file.
-The end of a run says so, and what has taken the time of the tests.
+"""``TESTS_EVERY=5`` in the environment runs one of five parts of the cases of each test.
+``TESTS_PART``, a hexadecimal number as that of a commit, chooses the part. Tests of a file that
+have fewer cases are cases of one, of which a third runs. In a file with the marker
+``file_in_parts`` all tests are cases of one; with ``TESTS_OF=file`` in every file. With
+``whole_file`` tests with fewer cases run always. The end of a run says so, and what has taken the
+time of the tests.
 """
 
 import collections
@@ -14,21 +16,27 @@ import pytest
 
 EVERY = int(os.environ.get("TESTS_EVERY", "1"))
 OF_FILE = {"test": False, "file": True}[os.environ.get("TESTS_OF", "test")]
-PART = int(os.environ.get("TESTS_PART", "0"), 16) % EVERY
+A_THIRD = min(EVERY, 3)
+NUMBER = int(os.environ.get("TESTS_PART", "0"), 16)
 
 
 @pytest.hookimpl(trylast=True)  # of the selected tests
 def pytest_collection_modifyitems(config, items):
+    counts = collections.Counter((item.path, item.originalname) for item in items)
     tests = collections.defaultdict(list)
     for item in items:
-        of_file = OF_FILE or item.get_closest_marker("file_in_parts")
-        name = "" if of_file else item.originalname
-        tests[item.path, name].append(item)
+        if OF_FILE or item.get_closest_marker("file_in_parts"):
+            name, every = None, EVERY
+        elif counts[item.path, item.originalname] < EVERY:
+            name, every = None, 1 if item.get_closest_marker("whole_file") else A_THIRD
+        else:
+            name, every = item.originalname, EVERY
+        tests[item.path, name, every].append(item)
     kept = set()
-    for cases in tests.values():
+    for (*_, every), cases in tests.items():
         # By their order, a part could have one value of an option alone.
         cases.sort(key=lambda item: hashlib.md5(item.nodeid.encode()).digest())
-        kept.update(cases[PART % min(EVERY, len(cases)) :: EVERY])
+        kept.update(cases[NUMBER % min(every, len(cases)) :: every])
     left = [item for item in items if item not in kept]
     items[:] = [item for item in items if item in kept]
     config.hook.pytest_deselected(items=left)
@@ -72,7 +80,7 @@ def pytest_testnodedown(node):
 def pytest_terminal_summary(terminalreporter):
     if EVERY > 1:
         terminalreporter.write_line(
-            f"part {PART} of {EVERY} of the cases of tests; TESTS_EVERY=1 has all of them"
+            f"part {NUMBER % EVERY} of {EVERY} of the cases of tests; TESTS_EVERY=1 has all of them"
         )
     terminalreporter.write_line(
         f"{SPENT['all']:.0f} s in tests, {SPENT['compiling']:.0f} s of them to compile; "

@@ -1,5 +1,8 @@
 //! Tests that touch the state of the whole process: each test runs in its own process.
 
+// Before all modules that use its macros.
+include!(concat!("../common/types/", env!("TESTS_TYPES"), ".rs"));
+
 mod cancel;
 #[path = "../common/mod.rs"]
 mod common;

@@ -251,20 +251,24 @@ pub fn run_diagnose(site: &CallSite, run: i64, ranks: &[usize]) -> Vec<(usize, R
     collect(&from, ranks.len())
 }
 
-/// Calls a generic check with each scalar type.
+/// Calls a generic check with each scalar type that this program has tests of.
 #[allow(unused_macros)] // each test file uses a part
 macro_rules! every_scalar {
     ($check:ident) => {
-        $check::<f32>();
-        $check::<f64>();
-        $check::<faer::c32>();
-        $check::<faer::c64>();
+        f64_and_c64! {
+            $check::<f64>();
+            $check::<faer::c32>();
+        }
+        f32_and_c128! {
+            $check::<f32>();
+            $check::<faer::c64>();
+        }
     };
 }
 #[allow(unused_imports)] // each test file uses a part
 pub(crate) use every_scalar;
 
-/// A test for each function, with every element type.
+/// A test for each function, with these types.
 #[allow(unused_macros)] // each test file uses a part
 macro_rules! for_all_scalars {
     ($($function:ident)*) => {mod scalars {$(

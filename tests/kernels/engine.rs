@@ -35,8 +35,10 @@ fn on_one_device(map: &Map, calls: Vec<Call>) {
 const ENGINE: Place = Some(by_the_engine);
 const ONE_DEVICE: Place = Some(on_one_device);
 
-mod on_three_devices {
-    crate::routines::every_routine!(crate::kernels::engine::ENGINE; f64 f64);
+f64_and_c64! {
+    mod on_three_devices {
+        crate::routines::every_routine!(crate::kernels::engine::ENGINE; f64 f64);
+    }
 }
 
 /// The routines with steps that the engine takes.
@@ -51,7 +53,8 @@ macro_rules! of_other_types {
         }
     )*};
 }
-of_other_types! { ENGINE c64 faer::c32, ONE_DEVICE f32 f32, ONE_DEVICE c128 faer::c64 }
+f64_and_c64! { of_other_types! { ONE_DEVICE c64 faer::c32 } }
+f32_and_c128! { of_other_types! { ENGINE f32 f32, ONE_DEVICE c128 faer::c64 } }
 
 #[test]
 fn singular_matrices() {

@@ -33,17 +33,22 @@ macro_rules! factorisations {
         }
     )*};
 }
-factorisations! { f32 f32, f64 f64, c64 faer::c32, c128 faer::c64 }
+f64_and_c64! { factorisations! { f64 f64, c64 faer::c32 } }
+f32_and_c128! { factorisations! { f32 f32, c128 faer::c64 } }
 
-mod what_follows_a_factorisation {
-    crate::routines::every_routine! { crate::kernels::panels::THREE_DEVICES, ::<faer::c64>,
-        inverse::inverses_in_every_storage condition::conditions_in_every_storage
+f32_and_c128! {
+    mod what_follows_a_factorisation {
+        crate::routines::every_routine! { crate::kernels::panels::THREE_DEVICES, ::<faer::c64>,
+            inverse::inverses_in_every_storage condition::conditions_in_every_storage
+        }
     }
 }
 
-mod ranks_that_share_a_device {
-    crate::routines::every_routine! { crate::kernels::panels::ONE_DEVICE, ::<f64>,
-        cholesky::cholesky_in_every_storage
+f64_and_c64! {
+    mod ranks_that_share_a_device {
+        crate::routines::every_routine! { crate::kernels::panels::ONE_DEVICE, ::<f64>,
+            cholesky::cholesky_in_every_storage
+        }
     }
 }
 

@@ -15,6 +15,8 @@ sys.path.insert(0, str(ROOT / "release"))
 
 import prose
 
+pytestmark = pytest.mark.whole_file
+
 TOP = (*prose.TOP, ".github/pull_request_template.md")
 DOCUMENTS = [*TOP, *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)

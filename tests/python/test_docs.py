@@ -29,6 +29,8 @@ import meshsolve.info
 import meshsolve.lineax
 from helpers import ROOT, end_log, mesh_of, put
 
+pytestmark = pytest.mark.whole_file
+
 FENCE = re.compile(r"^( *)```(\w+)([^\n]*)\n(.*?)^\1```$", re.M | re.S)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 DOCS = ROOT / "docs"

@@ -12,6 +12,8 @@ from compiled import calls_for_cuda
 from helpers import mesh_of
 from meshsolve._library import engines
 
+pytestmark = pytest.mark.whole_file
+
 FUNCTIONS = {
     "solve": lambda a, engine: ms.solve(a, jnp.ones(a.shape[0]), engine=engine),
     "cho_factor": lambda a, engine: ms.cho_factor(a, engine=engine),

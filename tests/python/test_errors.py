@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 import meshsolve as ms
 from helpers import mesh_of, put, run_fresh
 
-pytestmark = pytest.mark.versions
+pytestmark = [pytest.mark.versions, pytest.mark.whole_file]
 
 EYE, ONES = np.eye(4), np.ones(4)
 

@@ -18,6 +18,8 @@ from helpers import (
     unit_roundoff,
 )
 
+pytestmark = pytest.mark.whole_file
+
 
 def solve_info(a, p=4, lower=False, k=1, storage="rows"):
     mesh = mesh_of(range(p))

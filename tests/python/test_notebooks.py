@@ -12,6 +12,8 @@ from helpers import ROOT
 sys.path.insert(0, str(ROOT / "docs"))
 import notebooks
 
+pytestmark = pytest.mark.whole_file
+
 
 def made(name):
     return json.loads(notebooks.text_of(name))

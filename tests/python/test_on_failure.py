@@ -11,7 +11,7 @@ import meshsolve as ms
 from derivatives import number
 from helpers import STORAGES, mesh_of, mesh_set, put, put_matrix
 
-pytestmark = pytest.mark.versions
+pytestmark = [pytest.mark.versions, pytest.mark.whole_file]
 
 ONES = np.ones(8)
 MINOR = "leading minor of order 6 is not positive definite"

@@ -10,6 +10,8 @@ import pytest
 import meshsolve as ms
 from meshsolve._execute import eager, explicit, partitioned
 
+pytestmark = pytest.mark.whole_file
+
 PACKAGE = Path(ms.__file__).parent
 FILES = {
     str(path.relative_to(PACKAGE)): ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")

@@ -9,6 +9,8 @@ from jax.sharding import PartitionSpec as P
 import meshsolve as ms
 from helpers import mesh_of, put, put_matrix
 
+pytestmark = pytest.mark.whole_file
+
 TALL, WIDE = (4096, 64), (64, 4096)
 KEPT = "A is copied: overwrite_a is not set"
 

@@ -18,6 +18,8 @@ sys.path.insert(0, str(ROOT / "release"))
 import owner
 import pythons
 
+pytestmark = pytest.mark.whole_file
+
 GITHUB = ROOT / ".github"
 WORKFLOWS = {path.name: path.read_text() for path in (GITHUB / "workflows").glob("*.yml")}
 CARGO = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]

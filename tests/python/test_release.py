@@ -16,6 +16,8 @@ from meshsolve import _core
 sys.path.insert(0, str(ROOT / "release"))
 import licences
 
+pytestmark = pytest.mark.whole_file
+
 
 def test_one_version():
     """The version of Cargo.toml."""

@@ -10,7 +10,7 @@ import meshsolve as ms
 from compiled import Program
 from helpers import ROOT, mesh_of, mesh_set, put
 
-pytestmark = pytest.mark.versions
+pytestmark = [pytest.mark.versions, pytest.mark.whole_file]
 
 N = 512
 

@@ -9,6 +9,8 @@ import pytest
 
 from helpers import ROOT
 
+pytestmark = pytest.mark.whole_file
+
 # Files of others, records, and the list itself.
 EXEMPT = (
     "CHANGELOG.md",

@@ -37,7 +37,8 @@ macro_rules! every_routine {
         })*
     };
     ($at:expr) => {
-        $crate::routines::every_routine! { $at; f32 f32, f64 f64, c64 faer::c32, c128 faer::c64 }
+        f64_and_c64! { $crate::routines::every_routine! { $at; f64 f64, c64 faer::c32 } }
+        f32_and_c128! { $crate::routines::every_routine! { $at; f32 f32, c128 faer::c64 } }
         $crate::routines::every_routine! { $at; f64_only }
     };
     ($at:expr; f64_only) => {

@@ -2,6 +2,9 @@
 //! the library are in `units`, those of CUDA in `kernels`. One program has all, because each
 //! program compiles the library's generic functions again.
 
+// Before all modules that use its macros.
+include!(concat!("../common/types/", env!("TESTS_TYPES"), ".rs"));
+
 mod algorithms;
 mod baselines;
 mod calls;

@@ -177,10 +177,7 @@ fn bands<T: Scalar>() {
 
 #[test]
 fn bands_in_every_dtype() {
-    bands::<f64>();
-    bands::<f32>();
-    bands::<faer::c64>();
-    bands::<faer::c32>();
+    crate::common::every_scalar!(bands);
 }
 
 /// (I - V T V^H) C, by strips and by products of whole matrices.
@@ -226,15 +223,15 @@ fn of_panels<T: Scalar>(n: usize, k: usize, first: usize, kernel: Kernel) {
     }
 }
 
-#[test]
-fn panels_in_every_dtype() {
+fn panels<T: Scalar>() {
     for (n, k, first) in [(5, 2, 1), (20, 8, 3), (20, 5, 15), (300, 16, 11)] {
-        for plain in [false, true] {
-            let kernel = |own: Kernel| if plain { PLAIN } else { own };
-            of_panels::<f64>(n, k, first, kernel(Kernel::of::<f64>()));
-            of_panels::<f32>(n, k, first, kernel(Kernel::of::<f32>()));
-            of_panels::<faer::c64>(n, k, first, kernel(Kernel::of::<faer::c64>()));
-            of_panels::<faer::c32>(n, k, first, kernel(Kernel::of::<faer::c32>()));
+        for kernel in [PLAIN, Kernel::of::<T>()] {
+            of_panels::<T>(n, k, first, kernel);
         }
     }
+}
+
+#[test]
+fn panels_in_every_dtype() {
+    crate::common::every_scalar!(panels);
 }
