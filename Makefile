@@ -98,16 +98,13 @@ OF_A_PART = TESTS_EVERY=$(CASES) TESTS_PART=$(PART)
 # Another digit of the commit chooses which types the Rust tests of generic functions have, and one more
 # whether the model checker runs: $(call DIGIT,its place from the end) is 0 to 3.
 DIGIT = $(shell echo $$((0x$$(printf %s 000$(PART) | tail -c $(1) | head -c 1) % 4)))
-ifneq ($(CASES),1)
-TYPES := $(if $(filter 0 1,$(call DIGIT,2)),f64_and_c64,f32_and_c128)
-endif
-RUST_TEST = $(if $(TYPES),TESTS_TYPES=$(TYPES)) $(OF_A_PART) cargo test --release --locked --quiet
+export TESTS_TYPES := $(if $(filter 1,$(CASES)),all,$(if $(filter 0 1,$(call DIGIT,2)),f64_and_c64,f32_and_c128))
 # The oldest JAX runs a tenth of the tests of each file; `make test-slow` runs all.
 EVERY := 10
 # All routines on emulated devices: a commit has one type. Programs without it have the other two.
-LEFT_OUT := $(if $(TYPES),$(addprefix solve::ranks_,$(if $(filter 0 2,$(call DIGIT,2)),\
+LEFT_OUT := $(if $(filter-out all,$(TESTS_TYPES)),$(addprefix solve::ranks_,$(if $(filter 0 2,$(call DIGIT,2)),\
 	that_share_a_device::f64:: on_three_devices::f32::,that_share_a_device::c64:: on_three_devices::c128::)))
-EMULATED = $(RUST_TEST) --test suite -- --test-threads 1 $(addprefix --skip ,$(LEFT_OUT))
+EMULATED = $(OF_A_PART) cargo test --release --locked --quiet --test suite -- --test-threads 1 $(addprefix --skip ,$(LEFT_OUT))
 # About half of their time, with one type.
 HALF := kernels::solve::ranks_ kernels::engine::
 # All other tests of the same program.
@@ -132,7 +129,7 @@ test: test-rust test-kernels test-python test-oldest
 
 # After the wheel, because cargo builds one thing at a time.
 test-binaries: $(WHEEL)
-	$(RUST_TEST) --no-run --tests
+	cargo test --release --locked --quiet --no-run --tests
 
 # Tests on emulated devices wait for the driver, which works by one thread at a time. So two processes
 # run them, each with one thread, and the other tests run meanwhile.
@@ -140,7 +137,7 @@ test-rust: test-binaries
 	$(EMULATED) $(HALF) & half=$$!; \
 	$(EMULATED) kernels:: $(addprefix --skip ,$(HALF)) & other=$$!; \
 	{ test $(CASES) != 1 -a $(call DIGIT,3) != 0 || cargo test --release --quiet --manifest-path $(LOOM); } && \
-	$(RUST_TEST) --test suite --test alone -- $(ON_CPUS) && \
+	$(OF_A_PART) cargo test --release --locked --quiet --test suite --test alone -- $(ON_CPUS) && \
 	cargo test --release --locked --quiet --doc; \
 	rest=$$?; wait $$half && wait $$other && exit $$rest
 
@@ -165,6 +162,8 @@ SANITIZED = RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=$(1) -Cunsafe-allow-abi-mis
 	cargo test $(LIBRARY_$(1)) --release --locked --quiet --target x86_64-unknown-linux-gnu --target-dir target/$(1)
 
 test-sanitize: test-address test-thread
+
+test-address test-thread test-miri test-valgrind test-aarch64: export TESTS_TYPES := all
 
 # The planted faults come first: a sanitizer must see them. The emulated driver keeps destroyed
 # objects, to refuse them.

@@ -1,8 +1,12 @@
 //! Batches of factors I - V T V^H, in the order in which they are applied.
 
-use super::factors::{Piece, make_panel, make_step};
-use super::strips::{Kernel, Right, Strips};
+use super::factors::{
+    Piece, make_panel, make_step, make_triangle, panel_columns, panel_elements, step_elements,
+    triangle_elements,
+};
+use super::strips::{Kernel, Strips};
 use super::{GROUP, Place};
+use crate::device::cpu::blas;
 use crate::device::cpu::product::DEEPEST;
 use crate::device::{PanelReflectors, SweepReflectors};
 use crate::matrix::Cells;
@@ -27,6 +31,8 @@ struct Factor {
     /// Columns of V.
     count: usize,
     pieces: Vec<Piece>,
+    /// Where T of a panel begins.
+    triangle: usize,
 }
 
 /// Factors that have room at the same time.
@@ -45,23 +51,31 @@ pub fn batches<T: Scalar>(
 ) -> Vec<Batch> {
     let mut all = vec![Batch::default()];
     let mut add = |source, count, first: usize, rows: usize| {
-        let starts = (0..rows).step_by(DEEPEST);
         let mut elements = 0;
+        let starts = (0..rows).step_by(DEEPEST);
         let mut pieces: Vec<_> = starts
             .map(|row| {
                 let rows = DEEPEST.min(rows - row);
                 let piece = Piece { first: first + row, row, rows, at: elements };
-                elements += piece.elements(kernel, count);
+                elements += match source {
+                    Source::Step { .. } => step_elements(kernel, count, rows),
+                    Source::Panel(_) => panel_elements(kernel, count, rows),
+                };
                 piece
             })
             .collect();
+        let mut triangle = elements;
+        if let Source::Panel(_) = source {
+            elements += triangle_elements(kernel, count);
+        }
         if all.last().is_none_or(|batch| batch.elements + elements > room) {
             all.push(Batch::default());
         }
         let batch = all.last_mut().expect("one at least");
         pieces.iter_mut().for_each(|piece| piece.at += batch.elements);
+        triangle += batch.elements;
         batch.elements += elements;
-        batch.factors.push(Factor { source, count, pieces });
+        batch.factors.push(Factor { source, count, pieces, triangle });
     };
     let n = sweeps.order();
     // Whole units of columns.
@@ -77,7 +91,8 @@ pub fn batches<T: Scalar>(
         }
     }
     for (index, panel) in panels.iter().enumerate().rev() {
-        add(Source::Panel(index), panel.v.cols(), panel.first, panel.v.rows());
+        let columns = panel_columns(kernel, panel.v.cols());
+        add(Source::Panel(index), columns, panel.first, panel.v.rows());
     }
     all
 }
@@ -88,7 +103,7 @@ impl Batch {
         self.factors.iter().map(|factor| factor.pieces[0].first).min().unwrap_or(n)
     }
 
-    /// A worker's part of V and V T.
+    /// A worker's part of what the factors are applied with.
     ///
     /// # Safety
     /// *Order* (see [`Cells`]): nothing writes a reflector, and only workers of other places access
@@ -104,15 +119,26 @@ impl Batch {
     ) {
         let all = self.factors.iter().flat_map(|f| f.pieces.iter().map(move |piece| (f, piece)));
         for (factor, piece) in all.skip(place.worker).step_by(place.workers) {
-            let to = shared.sub(piece.at, 0, piece.elements(kernel, factor.count), 1);
+            let (count, rows) = (factor.count, piece.rows);
+            let place = |at, elements| shared.sub(at, 0, elements, 1);
             // SAFETY: the caller's promise: no other piece has these elements.
             unsafe {
-                let to = super::blas::column_mut(to.write(), 0);
                 match factor.source {
                     Source::Step { first, count, k } => {
+                        let to = place(piece.at, step_elements(kernel, count, rows));
+                        let to = blas::column_mut(to.write(), 0);
                         make_step(sweeps, (first, count, k), kernel, piece, to, room);
                     }
-                    Source::Panel(index) => make_panel(&panels[index], kernel, piece, to, room),
+                    Source::Panel(index) => {
+                        let to = place(piece.at, panel_elements(kernel, count, rows));
+                        let to = blas::column_mut(to.write(), 0);
+                        make_panel(&panels[index], kernel, piece, to, room);
+                        if piece.row == 0 {
+                            let to = place(factor.triangle, triangle_elements(kernel, count));
+                            let to = blas::column_mut(to.write(), 0);
+                            make_triangle(&panels[index], kernel, to, room);
+                        }
+                    }
                 }
             }
         }
@@ -120,39 +146,58 @@ impl Batch {
 
     /// Applies it to some eigenvectors, with all that workers have made.
     pub fn apply<T: Scalar>(&self, strips: &mut Strips<T>, made: &[T], products: &mut [T]) {
-        let kernel = strips.kernel;
-        for Factor { count, pieces, .. } in &self.factors {
-            let size = kernel.units.rows * count;
-            let right = |piece: &Piece| -> [Right<T>; 2] {
-                let made = &made[piece.at..];
-                let (v, vt) = made.split_at(kernel.right_elements(*count, piece.rows));
-                [kernel.made(v, *count, piece.rows), kernel.made(vt, piece.rows, *count)]
-            };
-            if let [piece] = &pieces[..] {
-                let ([v, vt], w) = (right(piece), &mut products[..size]);
-                for c in strips.each(piece.first, piece.rows) {
-                    w.fill(T::ZERO);
-                    kernel.multiply(w, false, c, &v);
-                    kernel.multiply(c, true, w, &vt);
+        for factor in &self.factors {
+            match (factor.source, &factor.pieces[..]) {
+                (Source::Step { .. }, [piece]) => {
+                    apply_step(factor.count, piece, strips, &made[piece.at..], products);
                 }
-                continue;
+                _ => apply_panel(factor, strips, made, products),
             }
-            let products = &mut products[..strips.height() * count];
-            products.fill(T::ZERO);
-            for piece in pieces {
-                let [v, _] = right(piece);
-                let strips = strips.each(piece.first, piece.rows);
-                for (c, w) in strips.zip(products.chunks_exact_mut(size)) {
-                    kernel.multiply(w, false, c, &v);
-                }
-            }
-            for piece in pieces {
-                let [_, vt] = right(piece);
-                let strips = strips.each(piece.first, piece.rows);
-                for (c, w) in strips.zip(products.chunks_exact(size)) {
-                    kernel.multiply(c, true, w, &vt);
-                }
-            }
+        }
+    }
+}
+
+fn apply_step<T: Scalar>(
+    count: usize,
+    piece: &Piece,
+    strips: &mut Strips<T>,
+    made: &[T],
+    products: &mut [T],
+) {
+    let kernel = strips.kernel;
+    let (v, vt) = made.split_at(kernel.right_elements(count, piece.rows));
+    let [v, vt] = [kernel.made(v, count, piece.rows), kernel.made(vt, piece.rows, count)];
+    let w = &mut products[..kernel.units.rows * count];
+    for c in strips.each(piece.first, piece.rows) {
+        w.fill(T::ZERO);
+        kernel.multiply(w, false, c, &v);
+        kernel.multiply(c, true, w, &vt);
+    }
+}
+
+/// A piece serves all strips, as it stays in a cache then.
+fn apply_panel<T: Scalar>(factor: &Factor, strips: &mut Strips<T>, made: &[T], products: &mut [T]) {
+    let (kernel, count) = (strips.kernel, factor.count);
+    let size = kernel.units.rows * count;
+    let (w, rest) = products.split_at_mut(strips.height() * count);
+    w.fill(T::ZERO);
+    let v = |piece: &Piece| kernel.made(&made[piece.at..], piece.rows, count);
+    for piece in &factor.pieces {
+        let v = v(piece);
+        for (c, w) in strips.each(piece.first, piece.rows).zip(w.chunks_exact_mut(size)) {
+            kernel.multiply_adjoint(w, c, &v);
+        }
+    }
+    let (t, product) = (kernel.made(&made[factor.triangle..], count, count), &mut rest[..size]);
+    for w in w.chunks_exact_mut(size) {
+        product.fill(T::ZERO);
+        kernel.multiply(product, false, w, &t);
+        w.copy_from_slice(product);
+    }
+    for piece in &factor.pieces {
+        let v = v(piece);
+        for (c, w) in strips.each(piece.first, piece.rows).zip(w.chunks_exact(size)) {
+            kernel.multiply(c, true, w, &v);
         }
     }
 }

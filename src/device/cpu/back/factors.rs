@@ -1,5 +1,10 @@
-//! V and V T of factors I - V T V^H, as right factors of products with C^T:
-//! `C^T <- C^T - (C^T conj(V)) (V T)^T`.
+//! Factors I - V T V^H, as right factors of products with C^T:
+//!
+//! ```text
+//! sweeps:  C^T <- C^T - (C^T conj(V)) (V T)^T     with conj(V)^T and V T
+//! panels:  C^T <- C^T - ((C^T conj(V)) T^T) V^T   with T and V, which is for both products
+//! ```
+//! V of a panel is long. It takes half of the room, and T has little work. V of sweeps is short.
 //!
 //! Sweep s has reflectors H_sk for its steps k, in rows from s + 1 + k b on, b the width of the band. The
 //! product of all of them in the order of sweeps is that of groups of sweeps. H_sk and H_tl do not
@@ -25,27 +30,42 @@ pub struct Piece {
     pub first: usize,
     pub row: usize,
     pub rows: usize,
-    /// Where its elements begin: those of V, then those of V T.
+    /// Where its elements begin.
     pub at: usize,
 }
 
-impl Piece {
-    /// Elements for so many reflectors.
-    pub fn elements(&self, kernel: Kernel, count: usize) -> usize {
-        kernel.right_elements(count, self.rows) + kernel.right_elements(self.rows, count)
-    }
+/// Elements of some rows of a step of sweeps: those of V, then those of V T.
+pub fn step_elements(kernel: Kernel, count: usize, rows: usize) -> usize {
+    kernel.right_elements(count, rows) + kernel.right_elements(rows, count)
+}
+
+/// Columns of V of a panel with so many reflectors: whole units, with zeros.
+pub fn panel_columns(kernel: Kernel, count: usize) -> usize {
+    count.next_multiple_of(kernel.units.cols)
+}
+
+/// Elements of some rows of V of a panel. T is after those of all rows.
+pub fn panel_elements(kernel: Kernel, columns: usize, rows: usize) -> usize {
+    kernel.right_elements(rows, columns)
+}
+
+/// Elements of T of a panel.
+pub fn triangle_elements(kernel: Kernel, columns: usize) -> usize {
+    kernel.right_elements(columns, columns)
 }
 
 /// Elements of the largest factor of a matrix of order n, with reflectors up to a width.
 pub fn most_elements(kernel: Kernel, n: usize, width: usize) -> usize {
-    let count = width.max(GROUP);
-    let piece = |rows| Piece { first: 0, row: 0, rows, at: 0 }.elements(kernel, count);
-    n.div_ceil(DEEPEST) * piece(DEEPEST)
+    let columns = panel_columns(kernel, width);
+    let panel = n.div_ceil(DEEPEST) * panel_elements(kernel, columns, DEEPEST)
+        + triangle_elements(kernel, columns);
+    panel.max(step_elements(kernel, GROUP, (width + GROUP).min(DEEPEST)))
 }
 
 /// Elements of a worker's scratch to make them.
 pub fn room(kernel: Kernel, width: usize) -> usize {
-    let (count, high) = (width.max(GROUP), (width + GROUP).max(DEEPEST));
+    let count = panel_columns(kernel, width.max(GROUP));
+    let high = (width + GROUP).max(DEEPEST);
     let tall = high.next_multiple_of(kernel.units.rows);
     // V, V T, two triangles, T as a factor, and a packed left one.
     2 * high * count
@@ -97,7 +117,7 @@ pub unsafe fn make_step<T: Scalar>(
     make_product(v, MatRef::from_column_major_slice(t, count, count), kernel, of_vt, room);
 }
 
-/// Makes some rows of the factor of a panel.
+/// Makes some rows of V of a panel.
 ///
 /// # Safety
 /// As above.
@@ -108,16 +128,15 @@ pub unsafe fn make_panel<T: Scalar>(
     to: &mut [T],
     mut room: &mut [T],
 ) {
-    let (rows, count) = (piece.rows, panel.v.cols());
+    let (rows, columns) = (piece.rows, panel_columns(kernel, panel.v.cols()));
     // SAFETY: the caller's promise.
     let all = unsafe { panel.v.read() };
-    let (v, t) = (take(&mut room, rows * count), take(&mut room, count * count));
-    t.fill(T::ZERO);
-    for (j, column) in t.chunks_exact_mut(count).enumerate() {
-        column[..=j].copy_from_slice(&blas::column(all, j)[..=j]);
-    }
-    let t = MatRef::from_column_major_slice(t, count, count);
+    let v = take(&mut room, rows * columns);
     for (j, column) in v.chunks_exact_mut(rows).enumerate() {
+        if j >= all.ncols() {
+            column.fill(T::ZERO);
+            continue;
+        }
         column.copy_from_slice(&blas::column(all, j)[piece.row..][..rows]);
         for (i, x) in column.iter_mut().enumerate().take((j + 1).saturating_sub(piece.row)) {
             match (piece.row + i).cmp(&j) {
@@ -127,10 +146,28 @@ pub unsafe fn make_panel<T: Scalar>(
             }
         }
     }
-    let v = MatRef::from_column_major_slice(v, rows, count);
-    let (of_v, of_vt) = to.split_at_mut(kernel.right_elements(count, rows));
-    kernel.right(v.transpose(), true, of_v);
-    make_product(v, t, kernel, of_vt, room);
+    kernel.right(MatRef::from_column_major_slice(v, rows, columns), false, to);
+}
+
+/// Makes T of a panel.
+///
+/// # Safety
+/// As above.
+pub unsafe fn make_triangle<T: Scalar>(
+    panel: &PanelReflectors<T>,
+    kernel: Kernel,
+    to: &mut [T],
+    mut room: &mut [T],
+) {
+    let columns = panel_columns(kernel, panel.v.cols());
+    // SAFETY: the caller's promise.
+    let all = unsafe { panel.v.read() };
+    let t = take(&mut room, columns * columns);
+    t.fill(T::ZERO);
+    for (j, column) in t.chunks_exact_mut(columns).enumerate().take(all.ncols()) {
+        column[..=j].copy_from_slice(&blas::column(all, j)[..=j]);
+    }
+    kernel.right(MatRef::from_column_major_slice(t, columns, columns), false, to);
 }
 
 /// V T as a factor.

@@ -5,7 +5,7 @@
 //! for groups of sweeps, last to first, and steps of them, first to last:  C <- (I - V T V^H) C
 //! for panels, last to first:                                              C <- (I - V T V^H) C
 //! ```
-//! All workers together make a batch of V and V T, ready for products. Then each applies the batch to
+//! All workers together make a batch of factors, ready for products. Then each applies the batch to
 //! its own eigenvectors, some of them at a time. They are rows of C^T, and come to contiguous scratch, so
 //! that they stay in a cache for the whole batch.
 
@@ -73,7 +73,9 @@ impl Room {
         let kernel = Kernel::of::<T>();
         let most = at_a_time(kernel, n, workers);
         let strips = Strips::<T>::elements(kernel, n, most);
-        let products = most * width.max(GROUP);
+        // And one strip more.
+        let count = factors::panel_columns(kernel, width.max(GROUP));
+        let products = (most + kernel.units.rows) * count;
         let batch = (n * n / SHARE).max(BATCH.min(MATRICES * n * n));
         Room {
             shared: batch.max(factors::most_elements(kernel, n, width)),

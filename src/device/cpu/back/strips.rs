@@ -7,7 +7,7 @@ use std::ops::Range;
 use faer::{MatMut, MatRef};
 
 use super::super::blas;
-use super::super::product::{Packed, Units, copy_lines, multiply};
+use super::super::product::{Packed, Units, copy_lines, multiply, multiply_transposed};
 use crate::device::Op;
 use crate::matrix::{Cells, Columns};
 use crate::scalar::Scalar;
@@ -83,6 +83,23 @@ impl Kernel {
                 let l = MatRef::from_column_major_slice(l, height, lines.ncols());
                 let alpha = if negated { -T::ONE } else { T::ONE };
                 blas::gemm(c, alpha, l, Op::None, lines.transpose());
+            }
+        }
+    }
+
+    /// `C <- C + L conj(R^T)`. C and L are strips, and R^T has columns in whole units.
+    pub fn multiply_adjoint<T: Scalar>(self, c: &mut [T], l: &[T], right: &Right<T>) {
+        let height = self.units.rows;
+        let cols = c.len() / height;
+        let c = MatMut::from_column_major_slice_mut(c, height, cols);
+        match right {
+            Right::Packed(right) => {
+                let left = Packed::of(l, height, height, right.lines());
+                multiply_transposed(c, false, &left, right, true);
+            }
+            Right::Plain(lines) => {
+                let l = MatRef::from_column_major_slice(l, height, lines.nrows());
+                blas::gemm_conjugate(c, T::ONE, l, *lines);
             }
         }
     }

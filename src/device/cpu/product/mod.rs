@@ -25,8 +25,9 @@ pub mod tile;
 pub use dots::{add_dots, suits_dots};
 pub use gemm::{Blocks, gemm};
 pub use pack::{Packed, copy_lines};
+pub use right::Transposed;
 pub use solve::Coefficients;
-pub use tile::{multiply, multiply_columns};
+pub use tile::{multiply, multiply_columns, multiply_transposed};
 
 use crate::scalar::Scalar;
 

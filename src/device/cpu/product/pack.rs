@@ -71,6 +71,11 @@ impl<'a, T: Scalar> Packed<'a, T> {
         self.depth
     }
 
+    /// All units.
+    pub fn all(&self) -> &'a [T] {
+        self.elements
+    }
+
     /// The unit that begins with a line.
     pub fn unit_from(&self, line: usize) -> &'a [T] {
         &self.elements[line * self.depth..][..self.unit * self.depth]

@@ -1,4 +1,5 @@
-//! The right factor of a product, as the kernel reads it: packed, or contiguous columns as they are.
+//! The right factor of a product, as the kernel reads it: packed, the transpose of what is packed, or
+//! contiguous columns as they are.
 //!
 //! All of it is inlined into the kernel, as in `tile.rs`.
 
@@ -21,14 +22,21 @@ pub trait RightFactor<T: Scalar>: Copy {
 
 /// Where the real numbers of a unit are: N for each step of the inner dimension.
 pub trait Numbers<R>: Copy {
+    /// Steps of the inner dimension without a branch.
+    const STEPS: usize = 4;
+
     fn depth(&self) -> usize;
+    /// Whether the sum takes the conjugates of complex numbers.
+    fn conjugated(&self) -> bool {
+        false
+    }
     /// Number j of a step.
     ///
     /// # Safety
     /// It is there.
     unsafe fn get(&self, step: usize, j: usize) -> R;
-    /// The same from a later step on.
-    fn after(self, steps: usize) -> Self;
+    /// The same, STEPS later.
+    fn after(self) -> Self;
 }
 
 impl<T: Scalar> RightFactor<T> for &Packed<'_, T> {
@@ -102,8 +110,8 @@ impl<R: Copy, const N: usize> Numbers<R> for Unit<R, N> {
     }
 
     #[inline(always)]
-    fn after(self, steps: usize) -> Self {
-        Unit { at: self.at.wrapping_add(steps * N), depth: self.depth - steps }
+    fn after(self) -> Self {
+        Unit { at: self.at.wrapping_add(Self::STEPS * N), depth: self.depth - Self::STEPS }
     }
 }
 
@@ -130,8 +138,81 @@ impl<T: Scalar> Numbers<T::Real> for Columns<T> {
     }
 
     #[inline(always)]
-    fn after(self, steps: usize) -> Self {
+    fn after(self) -> Self {
         let reals = size_of::<T>() / size_of::<T::Real>();
-        Columns { at: self.at.wrapping_add(steps * reals), depth: self.depth - steps, ..self }
+        let at = self.at.wrapping_add(Self::STEPS * reals);
+        Columns { at, depth: self.depth - Self::STEPS, ..self }
+    }
+}
+
+/// The transpose of a packed right factor, or its adjoint. So it has a column for each step of the inner
+/// dimension of that, which are whole units.
+#[derive(Clone, Copy)]
+pub struct Transposed<'p, 'a, T> {
+    pub of: &'p Packed<'a, T>,
+    pub conjugated: bool,
+}
+
+impl<T: Scalar> RightFactor<T> for Transposed<'_, '_, T> {
+    fn columns(&self) -> usize {
+        self.of.depth()
+    }
+
+    fn depth(&self) -> usize {
+        self.of.lines()
+    }
+
+    fn has_units_of(&self, columns: usize) -> bool {
+        self.of.unit() == columns && self.of.depth().is_multiple_of(columns)
+    }
+
+    #[inline(always)]
+    fn unit<const N: usize>(&self, column: usize) -> impl Numbers<T::Real> {
+        let reals = size_of::<T>() / size_of::<T::Real>();
+        TransposedUnit::<T, N> {
+            at: self.of.all().as_ptr().wrapping_add(column * N / reals).cast(),
+            depth: self.of.lines(),
+            next: self.of.depth() * N,
+            conjugated: self.conjugated && T::IS_COMPLEX,
+            of: PhantomData,
+        }
+    }
+}
+
+/// Of the transpose of a packed factor: a unit of that has as many steps, and the one after it is `next`
+/// real numbers later.
+#[derive(Clone, Copy)]
+struct TransposedUnit<T: Scalar, const N: usize> {
+    at: *const T::Real,
+    depth: usize,
+    next: usize,
+    conjugated: bool,
+    of: PhantomData<T>,
+}
+
+impl<T: Scalar, const N: usize> Numbers<T::Real> for TransposedUnit<T, N> {
+    const STEPS: usize = N * size_of::<T::Real>() / size_of::<T>();
+
+    #[inline(always)]
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    #[inline(always)]
+    fn conjugated(&self) -> bool {
+        self.conjugated
+    }
+
+    #[inline(always)]
+    unsafe fn get(&self, step: usize, j: usize) -> T::Real {
+        let reals = size_of::<T>() / size_of::<T::Real>();
+        // SAFETY: the caller promises it.
+        unsafe { self.at.add(j / reals * N + step * reals + j % reals).read() }
+    }
+
+    #[inline(always)]
+    fn after(self) -> Self {
+        let at = self.at.wrapping_add(self.next);
+        TransposedUnit { at, depth: self.depth - Self::STEPS, ..self }
     }
 }

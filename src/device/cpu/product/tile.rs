@@ -10,7 +10,7 @@ use faer::{MatMut, MatRef};
 use pulp::{Simd, WithSimd};
 
 use super::Packed;
-use super::right::{Numbers, RightFactor, Unit};
+use super::right::{Numbers, RightFactor, Transposed, Unit};
 use crate::device::cpu::vectors::with_vectors;
 use crate::scalar::{Lanes, Scalar, Vector};
 use crate::transpose::memory::{LINE, prefetch};
@@ -70,6 +70,18 @@ pub fn multiply_columns<T: Scalar>(
         let rest = Packed::new(rest.transpose(), false, unit, memory);
         multiply(c.subcols_mut(whole, rest.lines()), negated, left, 0, &rest);
     }
+}
+
+/// `C <- C + L R^T`, or `C - L R^T`, or with R^H if `conjugated`. The inner dimension of R is one of whole
+/// units.
+pub fn multiply_transposed<T: Scalar>(
+    c: MatMut<T>,
+    negated: bool,
+    left: &Packed<T>,
+    right: &Packed<T>,
+    conjugated: bool,
+) {
+    dispatch(Product::new(c, negated, left, 0, Transposed { of: right, conjugated }));
 }
 
 /// Work on packed factors.
@@ -209,7 +221,7 @@ unsafe fn tile<T: Scalar, S: Simd, const V: usize, const N: usize>(
 ) {
     target.prefetch(V * size_of::<Vector<T, S>>());
     // SAFETY: as the caller promises.
-    let sums = unsafe { multiply_numbers::<T, S, V, N>(simd, left, right) };
+    let sums = unsafe { multiply_numbers::<T, S, V, N, _>(simd, left, right) };
     let columns = N * size_of::<T::Real>() / size_of::<T>();
     let sign = T::Real::splat(simd, T::Real::sign(negated));
     let unit = V * size_of::<Vector<T, S>>() / size_of::<T>();
@@ -254,7 +266,7 @@ pub(super) unsafe fn multiply_units<T: Scalar, S: Simd, const V: usize, const N:
     right: &[T],
 ) -> Sums<T, S, V, N> {
     // SAFETY: as the caller promises.
-    unsafe { multiply_numbers::<T, S, V, N>(simd, left, Unit::<T::Real, N>::of(right)) }
+    unsafe { multiply_numbers::<T, S, V, N, _>(simd, left, Unit::<T::Real, N>::of(right)) }
 }
 
 /// The same for the numbers of the right factor.
@@ -262,33 +274,35 @@ pub(super) unsafe fn multiply_units<T: Scalar, S: Simd, const V: usize, const N:
 /// # Safety
 /// `left` has V vectors for each of its steps, of which every number is there.
 #[inline(always)]
-unsafe fn multiply_numbers<T: Scalar, S: Simd, const V: usize, const N: usize>(
+unsafe fn multiply_numbers<T: Scalar, S: Simd, const V: usize, const N: usize, R>(
     simd: S,
     left: &[T],
-    right: impl Numbers<T::Real>,
-) -> Sums<T, S, V, N> {
-    /// Steps of the inner dimension without a branch.
-    const STEPS: usize = 4;
+    right: R,
+) -> Sums<T, S, V, N>
+where
+    R: Numbers<T::Real>,
+{
     let depth = right.depth();
     let (mut a, mut b) = (left.as_ptr().cast::<Vector<T, S>>(), right);
     let mut sums = [[T::Real::splat(simd, Zeroable::zeroed()); V]; N];
-    for _ in 0..depth / STEPS {
-        for s in 0..STEPS {
+    for _ in 0..depth / R::STEPS {
+        for s in 0..R::STEPS {
             // SAFETY: the caller promises V vectors and N numbers for each step.
             unsafe { step::<T, S, V, N>(simd, &mut sums, a.add(s * V), b, s) };
         }
-        (a, b) = (a.wrapping_add(STEPS * V), b.after(STEPS));
+        (a, b) = (a.wrapping_add(R::STEPS * V), b.after());
     }
-    for s in 0..depth % STEPS {
+    for s in 0..depth % R::STEPS {
         // SAFETY: as above.
         unsafe { step::<T, S, V, N>(simd, &mut sums, a.add(s * V), b, s) };
     }
     if T::IS_COMPLEX {
+        let sign = T::Real::splat(simd, T::Real::sign(right.conjugated()));
         // Real columns 2j and 2j + 1 are those of Re and Im of complex column j.
         for j in 0..N / 2 {
             let [of_re, of_im] = [sums[2 * j], sums[2 * j + 1]];
             for (i, sum) in sums[j].iter_mut().enumerate() {
-                *sum = T::Real::add(simd, of_re[i], T::Real::turn(simd, of_im[i]));
+                *sum = T::Real::mul_add(simd, T::Real::turn(simd, of_im[i]), sign, of_re[i]);
             }
         }
     }

@@ -84,7 +84,8 @@ pub fn alone<T: Scalar>(back: &Back<T>, kernel: Kernel, rows: &mut [T], n: usize
     let mut scratch = vec![T::NAN; factors::room(kernel, width)];
     let mut memory = vec![T::NAN; Strips::<T>::elements(kernel, n, n)];
     let mut strips = Strips::new(kernel, 0..n, n, &mut memory);
-    let mut products = vec![T::NAN; strips.height() * width.max(32)];
+    let count = factors::panel_columns(kernel, width.max(32));
+    let mut products = vec![T::NAN; (strips.height() + kernel.units.rows) * count];
     let place = Place { worker: 0, workers: 1 };
     // SAFETY: *order*: this thread alone has the memory.
     unsafe {

@@ -4,5 +4,7 @@ mod back;
 mod chase;
 mod divide;
 mod one_stage;
+#[cfg(target_os = "linux")]
+mod pages;
 mod product;
 mod reflect;
