@@ -101,9 +101,9 @@ DIGIT = $(shell echo $$((0x$$(printf %s 000$(PART) | tail -c $(1) | head -c 1) %
 export TESTS_TYPES := $(if $(filter 1,$(CASES)),all,$(if $(filter 0 1,$(call DIGIT,2)),f64_and_c64,f32_and_c128))
 # The oldest JAX runs a tenth of the tests of each file; `make test-slow` runs all.
 EVERY := 10
-# All routines on emulated devices: a commit has one type. Programs without it have the other two.
+# All routines on emulated devices: a commit has one type, on ranks that share a device or do not.
 LEFT_OUT := $(if $(filter-out all,$(TESTS_TYPES)),$(addprefix solve::ranks_,$(if $(filter 0 2,$(call DIGIT,2)),\
-	that_share_a_device::f64:: on_three_devices::f32::,that_share_a_device::c64:: on_three_devices::c128::)))
+	that_share_a_device::,on_three_devices::f32:: on_three_devices::c64::)))
 EMULATED = $(OF_A_PART) cargo test --release --locked --quiet --test suite -- --test-threads 1 $(addprefix --skip ,$(LEFT_OUT))
 # About half of their time, with one type.
 HALF := kernels::solve::ranks_ kernels::engine::
@@ -261,6 +261,7 @@ test-gpu: build/ready.stamp $(NATIVE)
 lint: lint-rust lint-others
 
 # With a folder of its own, so that it need not wait for the build of the wheel.
+lint-rust: export TESTS_TYPES := all
 lint-rust: $(OLDEST)/ready.stamp
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path $(LOOM)

@@ -44,12 +44,18 @@ f32_and_c128! {
     }
 }
 
-f64_and_c64! {
-    mod ranks_that_share_a_device {
-        crate::routines::every_routine! { crate::kernels::panels::ONE_DEVICE, ::<f64>,
-            cholesky::cholesky_in_every_storage
+macro_rules! on_one_device {
+    ($name:ident $scalar:ty) => {
+        mod $name {
+            crate::routines::every_routine! { crate::kernels::panels::ONE_DEVICE, ::<$scalar>,
+                cholesky::cholesky_in_every_storage
+            }
         }
-    }
+    };
+}
+mod ranks_that_share_a_device {
+    f64_and_c64! { on_one_device! { f64 f64 } }
+    f32_and_c128! { on_one_device! { f32 f32 } }
 }
 
 /// Communicators of a rank on each of some devices, for one byte of memory.

@@ -124,17 +124,17 @@ const THREE_DEVICES: Place = Some(on_three_devices);
 const ONE_DEVICE: Place = Some(on_one_device);
 
 mod ranks_on_three_devices {
-    f32_and_c128! {
-        crate::routines::every_routine! {
-            crate::kernels::solve::THREE_DEVICES; f32 f32, c128 faer::c64
-        }
+    f32_and_c128! { crate::routines::every_routine!(crate::kernels::solve::THREE_DEVICES; f32 f32); }
+    f64_and_c64! {
+        crate::routines::every_routine!(crate::kernels::solve::THREE_DEVICES; c64 faer::c32);
     }
     crate::routines::every_routine!(crate::kernels::solve::THREE_DEVICES; f64_only);
 }
 
-f64_and_c64! {
-    mod ranks_that_share_a_device {
-        crate::routines::every_routine!(crate::kernels::solve::ONE_DEVICE; f64 f64, c64 faer::c32);
+mod ranks_that_share_a_device {
+    f64_and_c64! { crate::routines::every_routine!(crate::kernels::solve::ONE_DEVICE; f64 f64); }
+    f32_and_c128! {
+        crate::routines::every_routine!(crate::kernels::solve::ONE_DEVICE; c128 faer::c64);
     }
 }
 
