@@ -16,7 +16,7 @@ pub mod dots;
 mod gemm;
 pub mod pack;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
-mod right;
+pub mod right;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
 pub mod solve;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
@@ -25,7 +25,6 @@ pub mod tile;
 pub use dots::{add_dots, suits_dots};
 pub use gemm::{Blocks, gemm};
 pub use pack::{Packed, copy_lines};
-pub use right::Transposed;
 pub use solve::Coefficients;
 pub use tile::{multiply, multiply_columns, multiply_transposed};
 

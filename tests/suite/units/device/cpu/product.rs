@@ -7,11 +7,11 @@ use faer::{Mat, MatMut, MatRef};
 use meshsolve::device::Op;
 use meshsolve::device::cpu::product::dots::Dots;
 use meshsolve::device::cpu::product::pack::unpack;
+use meshsolve::device::cpu::product::right::Transposed;
 use meshsolve::device::cpu::product::solve::Solve;
 use meshsolve::device::cpu::product::tile::{AVX2, AVX512, Product, Shape, Work, dispatch};
 use meshsolve::device::cpu::product::{
-    Blocks, Coefficients, Packed, Transposed, Units, gemm, multiply, multiply_columns,
-    multiply_transposed,
+    Blocks, Coefficients, Packed, Units, gemm, multiply, multiply_columns, multiply_transposed,
 };
 use meshsolve::device::cpu::vectors::with_vectors;
 use meshsolve::scalar::{DType, Scalar};
