@@ -146,7 +146,7 @@ test-kernels: build/cuda.stamp $(NATIVE)
 
 # The cache spares recompiling the programs of the previous run; older JAX warns of each.
 test-python: build/ready.stamp $(NATIVE)
-	$(OF_A_PART) \
+	$(OF_A_PART) TESTS_OF=few \
 		JAX_COMPILATION_CACHE_DIR=$(abspath build/programs) JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 \
 		JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1 \
 		$(BIN)/python -m pytest -q $(WORKERS) --durations=10

@@ -1,9 +1,9 @@
-"""``TESTS_EVERY=5`` in the environment runs one of five parts of the cases of each test.
-``TESTS_PART``, a hexadecimal number as that of a commit, chooses the part. Tests of a file that
-have fewer cases are cases of one, of which a third runs. In a file with the marker
-``file_in_parts`` all tests are cases of one; with ``TESTS_OF=file`` in every file. With
-``whole_file`` tests with fewer cases run always. The end of a run says so, and what has taken the
-time of the tests.
+"""``TESTS_EVERY=5`` in the environment runs one of five parts of the cases of each test, and one
+case at least. ``TESTS_PART``, a hexadecimal number as that of a commit, chooses the part. In a file
+with the marker ``file_in_parts`` all tests are cases of one; with ``TESTS_OF=file`` in every file.
+With ``TESTS_OF=few`` the tests of a file that have fewer cases are cases of one, of which a third
+runs, unless the file has the marker ``whole_file``. The end of a run says so, and what has taken
+the time of the tests.
 """
 
 import collections
@@ -15,8 +15,8 @@ import time
 import pytest
 
 EVERY = int(os.environ.get("TESTS_EVERY", "1"))
-OF_FILE = {"test": False, "file": True}[os.environ.get("TESTS_OF", "test")]
-A_THIRD = min(EVERY, 3)
+TESTS_OF = os.environ.get("TESTS_OF", "test")
+assert TESTS_OF in ("test", "few", "file"), f"TESTS_OF: test, few or file, not {TESTS_OF!r}"
 NUMBER = int(os.environ.get("TESTS_PART", "0"), 16)
 
 
@@ -25,12 +25,13 @@ def pytest_collection_modifyitems(config, items):
     counts = collections.Counter((item.path, item.originalname) for item in items)
     tests = collections.defaultdict(list)
     for item in items:
-        if OF_FILE or item.get_closest_marker("file_in_parts"):
-            name, every = None, EVERY
-        elif counts[item.path, item.originalname] < EVERY:
-            name, every = None, 1 if item.get_closest_marker("whole_file") else A_THIRD
-        else:
-            name, every = item.originalname, EVERY
+        name, every = item.originalname, EVERY
+        if TESTS_OF == "file" or item.get_closest_marker("file_in_parts"):
+            name = None
+        elif item.get_closest_marker("whole_file"):
+            pass
+        elif TESTS_OF == "few" and counts[item.path, name] < EVERY:
+            name, every = None, min(EVERY, 3)
         tests[item.path, name, every].append(item)
     kept = set()
     for (*_, every), cases in tests.items():

@@ -1,11 +1,14 @@
 """Parts of the cases of tests (``tests/conftest.py``)."""
 
 import collections
+import itertools
 import os
 import pathlib
 import re
 import subprocess
 import sys
+
+import pytest
 
 HERE = pathlib.Path(__file__).parent
 # The first one has the marker `whole_file`, the second one `file_in_parts`.
@@ -23,17 +26,22 @@ def cases(every: str, part: str, of: str = "test") -> list[set[str]]:
     return [{line for line in lines if f"{name}::" in line} for name in FILES]
 
 
-def test_each_case_is_in_a_part():
-    """In one only, unless it is one of few in a file of which such cases run always."""
-    everything = cases("3", "0"), cases("3", "10"), cases("3", "fffffffe")  # parts 0, 1 and 2
-    for name, whole, *three in zip(FILES, cases("1", "0"), *everything, strict=True):
-        assert set.union(*three) == whole
+@pytest.mark.parametrize("of", ["test", "few"])
+def test_each_case_is_in_a_part(of):
+    """In one only, unless it is one of few of its test, and these run always."""
+    three = [cases("3", part, of) for part in ("0", "10", "fffffffe")]  # parts 0, 1 and 2
+    for name, whole, *parts in zip(FILES, cases("1", "0", of), *three, strict=True):
+        assert set.union(*parts) == whole
         counts = collections.Counter(re.sub(r"\[.*", "", case) for case in whole)
         few = {case for case in whole if counts[re.sub(r"\[.*", "", case)] < 3}
-        assert few and (max(counts.values()) > 6 or name == "test_processes.py")
-        for one, other in ((0, 1), (0, 2), (1, 2)):
-            assert three[one] & three[other] == (few if name == "test_words.py" else set())
-        sizes = [len(part) for part in three]
+        assert few and (name == FILES[1] or max(counts.values()) > 6)
+        run_always = name != FILES[1] and (of == "test" or name == FILES[0])
+        assert set.intersection(*parts) == (
+            {c for c in few if c in counts} if run_always else set()
+        )
+        for one, other in itertools.combinations(parts, 2):
+            assert one & other <= (few if run_always else set())
+        sizes = [len(part) for part in parts]
         assert min(sizes) and max(sizes) - min(sizes) <= len(counts)
 
 
