@@ -92,15 +92,15 @@ QUIETLY = @mkdir -p build; log=build/$(subst /,-,$@).log; begin=$$(date +%s); \
 	else code=$$?; echo "could not $(1) $(2):" >&2; cat $$log >&2; exit $$code; fi
 # A commit chooses one of so many parts of the cases of each Python test, and of the longest loops of Rust
 # tests; `make test CASES=1` has all.
-CASES := 8
+CASES := 16
 PART := $(shell git rev-parse HEAD 2> /dev/null || echo 0)
 OF_A_PART = TESTS_EVERY=$(CASES) TESTS_PART=$(PART)
 # Another digit of the commit chooses which types the Rust tests of generic functions have, and one more
 # whether the model checker runs: $(call DIGIT,its place from the end) is 0 to 3.
 DIGIT = $(shell echo $$((0x$$(printf %s 000$(PART) | tail -c $(1) | head -c 1) % 4)))
 export TESTS_TYPES := $(if $(filter 1,$(CASES)),all,$(if $(filter 0 1,$(call DIGIT,2)),f64_and_c64,f32_and_c128))
-# The oldest JAX runs a tenth of the tests of each file; `make test-slow` runs all.
-EVERY := 10
+# The oldest JAX runs a twentieth of the tests of each file; `make test-slow` runs all.
+EVERY := 20
 # All routines on emulated devices: a commit has one type, on ranks that share a device or do not.
 LEFT_OUT := $(if $(filter-out all,$(TESTS_TYPES)),$(addprefix solve::ranks_,$(if $(filter 0 2,$(call DIGIT,2)),\
 	that_share_a_device::,on_three_devices::f32:: on_three_devices::c64::)))
@@ -115,7 +115,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .PHONY: demo demo-processes test test-binaries test-rust test-kernels test-python test-oldest test-tools test-slow test-between test-sanitize \
 	test-address test-thread test-miri test-valgrind test-aarch64 wheel-aarch64 aarch64-tools test-gpu first-gpu-run gpu-kit \
-	lint lint-rust lint-others format bench bench-full bench-check compare bench-gpu bench-products bench-transpose docs pictures \
+	lint lint-rust lint-files lint-package format bench bench-full bench-check compare bench-gpu bench-products bench-transpose docs pictures \
 	wheel release-check clean
 
 demo: build/ready.stamp
@@ -151,7 +151,7 @@ test-python: build/ready.stamp $(NATIVE)
 		JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1 \
 		$(BIN)/python -m pytest -q $(WORKERS) --durations=10
 
-# Tests of what depends on JAX's version, a tenth: the wheel is the same.
+# Tests of what depends on JAX's version, a twentieth: the wheel is the same.
 test-oldest: build/oldest.stamp $(NATIVE)
 	TESTS_EVERY=$(EVERY) TESTS_PART=$(PART) TESTS_OF=file \
 		$(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 -m "versions and not slow and not tools"
@@ -233,7 +233,7 @@ wheel-aarch64: aarch64-tools $(OLDEST)/ready.stamp
 	$(call QUIETLY,build,the wheel for aarch64,$(AARCH64_ENV) $(OLDEST)/bin/maturin build --quiet --release --locked \
 		--target $(AARCH64) --out build/aarch64)
 
-test-tools: build/ready.stamp build/bench.stamp build/lint.stamp $(NATIVE)
+test-tools: build/ready.stamp build/bench.stamp $(VENV)/lint.stamp $(NATIVE)
 	$(BIN)/python -m pytest -q $(WORKERS) -m "tools and not slow"
 
 test-slow: build/ready.stamp build/bench.stamp build/cuda.stamp test-between test-tools $(NATIVE)
@@ -258,7 +258,7 @@ test-gpu: build/ready.stamp $(NATIVE)
 	$(BIN)/python -m pytest -q tests/gpu
 	$(BIN)/python benchmarks/gpu_probe.py --out build/gpu-probe
 
-lint: lint-rust lint-others
+lint: lint-rust lint-files lint-package
 
 # With a folder of its own, so that it need not wait for the build of the wheel.
 lint-rust: export TESTS_TYPES := all
@@ -268,12 +268,12 @@ lint-rust: $(OLDEST)/ready.stamp
 	$(CLIPPY) --workspace --all-targets -- -D warnings
 	$(CLIPPY) --package meshsolve-ffi --no-default-features -- -D warnings
 
-lint-others: build/lint.stamp
+# Without the package, so that it need not wait either.
+lint-files: $(VENV)/lint.stamp
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
 	$(BIN)/ruff format --check $(PY_SOURCES)
 	$(BIN)/ruff check $(PY_SOURCES)
 	$(BIN)/basedpyright --level error
-	$(BIN)/python tests/public_types.py
 	$(BIN)/python release/licences.py
 	$(BIN)/python release/prose.py --check
 	$(BIN)/python release/circles.py src
@@ -282,9 +282,12 @@ lint-others: build/lint.stamp
 	$(call SCHEMA,github-issue-config) .github/ISSUE_TEMPLATE/config.yml
 	$(call SCHEMA,github-issue-forms) .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml
 	$(BIN)/zizmor --quiet --offline --persona pedantic .github
+
+lint-package: build/ready.stamp $(VENV)/lint.stamp
+	$(BIN)/python tests/public_types.py
 	$(MKDOCS) build
 
-format: build/lint.stamp
+format: $(VENV)/lint.stamp
 	cargo fmt --all
 	cargo fmt --manifest-path $(LOOM)
 	$(BIN)/clang-format -i $(CXX_SOURCES)
@@ -320,7 +323,7 @@ bench-products: build/bench.stamp
 bench-transpose: build/bench.stamp
 	$(BIN)/python benchmarks/transpose.py --out $(RESULTS)
 
-docs: build/lint.stamp
+docs: build/ready.stamp $(VENV)/lint.stamp
 	$(MKDOCS) build
 
 pictures: build/bench.stamp
@@ -356,15 +359,19 @@ $(VENV)/ready.stamp: pyproject.toml
 	$(call QUIETLY,install,the newest JAX and the packages of the tests,$(call INSTALL,$(BIN),test))
 	@touch $@
 
-# Reinstalled, because the version number does not change with each build.
-build/ready.stamp: $(WHEEL) $(VENV)/ready.stamp
+# Reinstalled, because the version number does not change with each build. One pip at a time works in an
+# environment.
+build/ready.stamp: $(WHEEL) $(VENV)/ready.stamp $(if $(filter lint%,$(MAKECMDGOALS)),$(VENV)/lint.stamp)
 	$(call QUIETLY,install,the wheel,$(BIN)/pip install --quiet $(REINSTALL) dist/*.whl)
 	@touch $@
 
-# The newest version of every other package that works with that JAX.
-build/oldest.stamp: $(WHEEL)
-	$(call QUIETLY,install,the oldest JAX and the packages of the tests,$(call INSTALL,$(OLDEST)/bin,test) "jax==$(OLDEST_JAX)" && \
-		$(OLDEST)/bin/pip install --quiet $(REINSTALL) dist/*.whl)
+# The newest version of every other package that works with that JAX, also during the wheel's build.
+$(OLDEST)/packages.stamp: $(OLDEST)/ready.stamp pyproject.toml
+	$(call QUIETLY,install,the oldest JAX and the packages of the tests,$(call INSTALL,$(OLDEST)/bin,test) "jax==$(OLDEST_JAX)")
+	@touch $@
+
+build/oldest.stamp: $(WHEEL) $(OLDEST)/packages.stamp
+	$(call QUIETLY,install,the wheel for the oldest JAX,$(OLDEST)/bin/pip install --quiet $(REINSTALL) dist/*.whl)
 	@touch $@
 
 # On the newest Python, as 0.11 needs 3.12. Make would delete these files, which no rule names.
@@ -384,7 +391,7 @@ build/cuda.stamp: build/ready.stamp
 	@touch $@
 
 # The environment also has the requirements of the documentation.
-build/lint.stamp: build/ready.stamp
+$(VENV)/lint.stamp: $(VENV)/ready.stamp
 	$(call QUIETLY,install,formatters and linters,$(call INSTALL,$(BIN),lint docs))
 	@touch $@
 

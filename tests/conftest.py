@@ -1,9 +1,9 @@
 """``TESTS_EVERY=5`` in the environment runs one of five parts of the cases of each test, and one
 case at least. ``TESTS_PART``, a hexadecimal number as that of a commit, chooses the part. In a file
 with the marker ``file_in_parts`` all tests are cases of one; with ``TESTS_OF=file`` in every file.
-With ``TESTS_OF=few`` the tests of a file that have fewer cases are cases of one, of which a third
-runs, unless the file has the marker ``whole_file``. The end of a run says so, and what has taken
-the time of the tests.
+With ``TESTS_OF=few`` the tests of a file that have up to three cases are cases of one, of which a
+third runs, unless the file has the marker ``whole_file``. The end of a run says so, and what has
+taken the time of the tests.
 """
 
 import collections
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(config, items):
             name = None
         elif item.get_closest_marker("whole_file"):
             pass
-        elif TESTS_OF == "few" and counts[item.path, name] < EVERY:
+        elif TESTS_OF == "few" and counts[item.path, name] <= 3:
             name, every = None, min(EVERY, 3)
         tests[item.path, name, every].append(item)
     kept = set()

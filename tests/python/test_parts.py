@@ -3,52 +3,82 @@
 import collections
 import itertools
 import os
-import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
 
-HERE = pathlib.Path(__file__).parent
-# The first one has the marker `whole_file`, the second one `file_in_parts`.
-FILES = "test_words.py", "test_processes.py", "test_storage.py"
+from helpers import ROOT
+
+FILES = {"test_plain.py": "", "test_whole.py": "whole_file", "test_in_parts.py": "file_in_parts"}
+TESTS = """
+import pytest
+
+pytestmark = [MARKERS]
+
+def test_one():
+    pass
+
+def test_other():
+    pass
+
+@pytest.mark.parametrize("case", range(2))
+def test_two(case):
+    pass
+
+@pytest.mark.parametrize("case", range(20))
+def test_many(case):
+    pass
+"""
 
 
-def cases(every: str, part: str, of: str = "test") -> list[set[str]]:
-    """Of each file, the cases in a part."""
-    files = [HERE / name for name in FILES]
-    options = ["-q", "--collect-only", "-p", "no:cacheprovider", *files]
-    env = os.environ | {"TESTS_EVERY": every, "TESTS_PART": part, "TESTS_OF": of}
-    command = [sys.executable, "-m", "pytest", *options]
-    run = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-    lines = run.stdout.splitlines()
-    return [{line for line in lines if f"{name}::" in line} for name in FILES]
+@pytest.fixture
+def cases(tmp_path):
+    """A function: of each file, the cases in a part."""
+    (tmp_path / "conftest.py").write_text((ROOT / "tests/conftest.py").read_text())
+    for name, marker in FILES.items():
+        code = TESTS.replace("MARKERS", marker and f"pytest.mark.{marker}")
+        (tmp_path / name).write_text(code)
+
+    def of_part(every: str, part: str, of: str) -> list[set[str]]:
+        options = ["-q", "--collect-only", "-p", "no:cacheprovider", "--rootdir", tmp_path]
+        env = os.environ | {"TESTS_EVERY": every, "TESTS_PART": part, "TESTS_OF": of}
+        command = [sys.executable, "-m", "pytest", *options, *(tmp_path / name for name in FILES)]
+        run = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+        lines = run.stdout.splitlines()
+        return [{line for line in lines if f"{name}::" in line} for name in FILES]
+
+    return of_part
 
 
 @pytest.mark.parametrize("of", ["test", "few"])
-def test_each_case_is_in_a_part(of):
+def test_each_case_is_in_a_part(cases, of):
     """In one only, unless it is one of few of its test, and these run always."""
-    three = [cases("3", part, of) for part in ("0", "10", "fffffffe")]  # parts 0, 1 and 2
+    three = [cases("3", part, of) for part in ("0", "1", "fffffffe")]  # parts 0, 1 and 2
     for name, whole, *parts in zip(FILES, cases("1", "0", of), *three, strict=True):
-        assert set.union(*parts) == whole
-        counts = collections.Counter(re.sub(r"\[.*", "", case) for case in whole)
-        few = {case for case in whole if counts[re.sub(r"\[.*", "", case)] < 3}
-        assert few and (name == FILES[1] or max(counts.values()) > 6)
-        run_always = name != FILES[1] and (of == "test" or name == FILES[0])
-        assert set.intersection(*parts) == (
-            {c for c in few if c in counts} if run_always else set()
-        )
+        assert set.union(*parts) == whole and len(whole) == 24
+        run_always = name != "test_in_parts.py" and (of == "test" or name == "test_whole.py")
+        single = {case for case in whole if case.endswith(("_one", "_other"))}
+        assert set.intersection(*parts) == (single if run_always else set())
         for one, other in itertools.combinations(parts, 2):
-            assert one & other <= (few if run_always else set())
+            assert run_always or not one & other
         sizes = [len(part) for part in parts]
-        assert min(sizes) and max(sizes) - min(sizes) <= len(counts)
+        assert max(sizes) - min(sizes) <= 2
+        counts = [collections.Counter(re.sub(r"\[.*", "", case) for case in p) for p in parts]
+        many = [sum(n for name, n in count.items() if name.endswith("many")) for count in counts]
+        assert name == "test_in_parts.py" or sorted(many) == [6, 7, 7]
 
 
-def test_tests_of_every_file_are_cases_of_one():
+def test_tests_of_every_file_are_cases_of_one(cases):
     """So that a part of a file leaves out tests with one case, too."""
-    everything = cases("1", "0", of="file")
-    parts = [cases("2", part, of="file") for part in ("0", "1")]
-    for all_of_file, one, other in zip(everything, *parts, strict=True):
-        assert one | other == all_of_file and not one & other
-        assert one and abs(len(one) - len(other)) <= 1
+    parts = [cases("2", part, "file") for part in ("0", "1")]
+    for whole, one, other in zip(cases("1", "0", "file"), *parts, strict=True):
+        assert one | other == whole and not one & other
+        assert len(one) == len(other) == 12
+
+
+def test_an_unknown_choice_is_an_error(cases):
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        cases("2", "0", "files")
+    assert "TESTS_OF: test, few or file, not 'files'" in error.value.stdout + error.value.stderr

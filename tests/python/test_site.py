@@ -72,7 +72,7 @@ TEXTS = """() => {
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The folder of the built site. It is built twice: the second time there may be caches."""
-    pytest.importorskip("mkdocs", reason="no mkdocs: make build/lint.stamp")
+    pytest.importorskip("mkdocs", reason="no mkdocs: make docs")
     folder = tmp_path_factory.mktemp("site")
     path = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}"
     for _ in range(2):
@@ -86,7 +86,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="no playwright: make build/lint.stamp")
+    api = pytest.importorskip("playwright.sync_api", reason="no playwright: make docs")
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         pytest.skip("no Chromium: apt-get install chromium")
