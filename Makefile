@@ -273,7 +273,6 @@ lint-files: $(VENV)/lint.stamp
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
 	$(BIN)/ruff format --check $(PY_SOURCES)
 	$(BIN)/ruff check $(PY_SOURCES)
-	$(BIN)/basedpyright --level error
 	$(BIN)/python release/licences.py
 	$(BIN)/python release/prose.py --check
 	$(BIN)/python release/circles.py src
@@ -284,6 +283,7 @@ lint-files: $(VENV)/lint.stamp
 	$(BIN)/zizmor --quiet --offline --persona pedantic .github
 
 lint-package: build/ready.stamp $(VENV)/lint.stamp
+	$(BIN)/basedpyright --level error
 	$(BIN)/python tests/public_types.py
 	$(MKDOCS) build
 
@@ -361,7 +361,7 @@ $(VENV)/ready.stamp: pyproject.toml
 
 # Reinstalled, because the version number does not change with each build. One pip at a time works in an
 # environment.
-build/ready.stamp: $(WHEEL) $(VENV)/ready.stamp $(if $(filter lint%,$(MAKECMDGOALS)),$(VENV)/lint.stamp)
+build/ready.stamp: $(WHEEL) $(VENV)/ready.stamp $(if $(filter lint% docs test-tools,$(MAKECMDGOALS)),$(VENV)/lint.stamp)
 	$(call QUIETLY,install,the wheel,$(BIN)/pip install --quiet $(REINSTALL) dist/*.whl)
 	@touch $@
 
