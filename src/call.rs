@@ -166,11 +166,6 @@ impl Call {
         }
     }
 
-    /// Results in memory of their own, of which no operand has any.
-    pub fn new_results(&self) -> impl Iterator<Item = &Buffer> {
-        self.rets.iter().filter(|ret| self.args.iter().all(|arg| arg.first != ret.first))
-    }
-
     pub fn is_aliased(&self, arg: usize, ret: usize) -> bool {
         self.args[arg].first == self.rets[ret].first
     }

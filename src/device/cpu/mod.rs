@@ -10,7 +10,6 @@ pub mod float_mode;
 mod getrf;
 mod norm;
 pub mod one_stage;
-pub mod pages;
 mod panel;
 pub mod passes;
 pub mod product;

@@ -9,7 +9,6 @@ use std::sync::{Mutex, MutexGuard};
 use bytemuck::Pod;
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::pages;
 use crate::error::{Error, Kind, Result};
 use crate::layout::Layout;
 use crate::matrix::Cells;
@@ -38,7 +37,6 @@ impl Scratch {
             let text = format!("meshsolve: {bytes} bytes of scratch cannot be had: {e}");
             Error::new(Kind::ResourceExhausted, text)
         })?;
-        pages::prefer_large(pages.as_mut_ptr(), pages.len());
         Ok(Scratch { pages: Some(pages), bytes })
     }
 

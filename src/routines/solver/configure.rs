@@ -12,7 +12,6 @@ use super::routine::SolverRoutine;
 use super::sizes::{Machine, Sizes};
 use super::slot::Slot;
 use crate::call::{Attributes, Call, Job};
-use crate::device::cpu::pages;
 use crate::dispatch;
 use crate::error::{Error, Result};
 use crate::routines::{Across, Configured, Description, OnCuda, Routine};
@@ -53,9 +52,6 @@ impl Configured for Options {
             )));
         }
         let problem = self.problem(calls.len(), &calls)?;
-        for buffer in calls.iter().flat_map(Call::new_results) {
-            pages::prefer_large(buffer.as_ptr(), buffer.bytes());
-        }
         dispatch!(problem.dtype, T => {
             let sizes = Sizes::new(self, &problem, &Machine::host::<T>(self, &problem));
             let call_memory = CallMemory::host::<T>(&sizes)?;

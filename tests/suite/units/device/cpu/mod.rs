@@ -4,7 +4,5 @@ mod back;
 mod chase;
 mod divide;
 mod one_stage;
-#[cfg(target_os = "linux")]
-mod pages;
 mod product;
 mod reflect;
