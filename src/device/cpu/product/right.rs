@@ -27,6 +27,7 @@ pub trait Numbers<R>: Copy {
 
     fn depth(&self) -> usize;
     /// Whether the sum takes the conjugates of complex numbers.
+    #[inline(always)]
     fn conjugated(&self) -> bool {
         false
     }
