@@ -95,10 +95,11 @@ QUIETLY = @mkdir -p build; log=build/$(subst /,-,$@).log; begin=$$(date +%s); \
 CASES := 16
 PART := $(shell git rev-parse HEAD 2> /dev/null || echo 0)
 OF_A_PART = TESTS_EVERY=$(CASES) TESTS_PART=$(PART)
-# Another digit of the commit chooses which types the Rust tests of generic functions have, and one more
-# whether the model checker runs: $(call DIGIT,its place from the end) is 0 to 3.
+# 0 to 3, by another digit of the commit: $(call DIGIT,its place from the end).
 DIGIT = $(shell echo $$((0x$$(printf %s 000$(PART) | tail -c $(1) | head -c 1) % 4)))
+# Rust tests of generic functions have half of the types, and one commit of four runs the model checker.
 export TESTS_TYPES := $(if $(filter 1,$(CASES)),all,$(if $(filter 0 1,$(call DIGIT,2)),f64_and_c64,f32_and_c128))
+CHECKS_MODELS := $(filter 1,$(CASES))$(filter 0,$(call DIGIT,3))
 # The oldest JAX runs a twentieth of the tests of each file; `make test-slow` runs all.
 EVERY := 20
 # All routines on emulated devices: a commit has one type, on ranks that share a device or do not.
@@ -136,7 +137,7 @@ test-binaries: $(WHEEL)
 test-rust: test-binaries
 	$(EMULATED) $(HALF) & half=$$!; \
 	$(EMULATED) kernels:: $(addprefix --skip ,$(HALF)) & other=$$!; \
-	{ test $(CASES) != 1 -a $(call DIGIT,3) != 0 || cargo test --release --quiet --manifest-path $(LOOM); } && \
+	$(if $(CHECKS_MODELS),cargo test --release --quiet --manifest-path $(LOOM) &&) \
 	$(OF_A_PART) cargo test --release --locked --quiet --test suite --test alone -- $(ON_CPUS) && \
 	cargo test --release --locked --quiet --doc; \
 	rest=$$?; wait $$half && wait $$other && exit $$rest
@@ -163,7 +164,7 @@ SANITIZED = RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=$(1) -Cunsafe-allow-abi-mis
 
 test-sanitize: test-address test-thread
 
-test-address test-thread test-miri test-valgrind test-aarch64: export TESTS_TYPES := all
+test-slow test-address test-thread test-miri test-valgrind test-aarch64: export TESTS_TYPES := all
 
 # The planted faults come first: a sanitizer must see them. The emulated driver keeps destroyed
 # objects, to refuse them.

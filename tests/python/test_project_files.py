@@ -85,7 +85,7 @@ def test_versions_of_the_workflows():
 def test_commands_of_the_workflows_exist():
     commands = "\n".join(step.get("run", "") for step in steps())
     targets = set(re.findall(r'\bmake "?([\w-]+)', commands))
-    assert targets == {"wheel", "release-check", "test-jax-"}
+    assert targets == {"test", "wheel", "release-check", "test-jax-"}
     assert all(f"\n{target}" in MAKEFILE for target in targets)
     files = set(re.findall(r"(?:release|\.ci|tests)/[\w./-]+", commands))
     assert ".ci/run" in files and all((ROOT / file).is_file() for file in files)

@@ -87,9 +87,9 @@ pub fn gemm<T: Scalar>(c: MatMut<T>, alpha: T, a: MatRef<T>, op: Op, b: MatRef<T
     matmul_with_conj(c, Accum::Add, stored, conj_a, b, Conj::No, alpha, Par::Seq);
 }
 
-/// `C <- C + alpha A conj(B)`.
-pub fn gemm_conjugate<T: Scalar>(c: MatMut<T>, alpha: T, a: MatRef<T>, b: MatRef<T>) {
-    matmul_with_conj(c, Accum::Add, a, Conj::No, b, Conj::Yes, alpha, Par::Seq);
+/// `C <- C + A conj(B)`.
+pub fn gemm_conjugate<T: Scalar>(c: MatMut<T>, a: MatRef<T>, b: MatRef<T>) {
+    matmul_with_conj(c, Accum::Add, a, Conj::No, b, Conj::Yes, T::ONE, Par::Seq);
 }
 
 /// `C <- alpha A B` with a triangle of A.

@@ -1,9 +1,6 @@
 //! Batches of factors I - V T V^H, in the order in which they are applied.
 
-use super::factors::{
-    Piece, make_panel, make_step, make_triangle, panel_columns, panel_elements, step_elements,
-    triangle_elements,
-};
+use super::factors::{Piece, make_panel, make_step, make_triangle, panel_columns, step_elements};
 use super::strips::{Kernel, Strips};
 use super::{GROUP, Place};
 use crate::device::cpu::blas;
@@ -30,9 +27,28 @@ struct Factor {
     source: Source,
     /// Columns of V.
     count: usize,
+    /// A step has one. After the elements of the last one of a panel are those of T.
     pieces: Vec<Piece>,
-    /// Where T of a panel begins.
-    triangle: usize,
+}
+
+impl Factor {
+    /// Elements of a piece.
+    fn elements_of(&self, kernel: Kernel, piece: &Piece) -> usize {
+        match self.source {
+            Source::Step { .. } => step_elements(kernel, self.count, piece.rows),
+            Source::Panel(_) => kernel.right_elements(piece.rows, self.count),
+        }
+    }
+
+    /// Where T begins, and its elements: none of a step.
+    fn triangle(&self, kernel: Kernel) -> (usize, usize) {
+        let last = self.pieces.last().expect("one at least");
+        let elements = match self.source {
+            Source::Step { .. } => 0,
+            Source::Panel(_) => kernel.right_elements(self.count, self.count),
+        };
+        (last.at + self.elements_of(kernel, last), elements)
+    }
 }
 
 /// Factors that have room at the same time.
@@ -51,31 +67,21 @@ pub fn batches<T: Scalar>(
 ) -> Vec<Batch> {
     let mut all = vec![Batch::default()];
     let mut add = |source, count, first: usize, rows: usize| {
-        let mut elements = 0;
-        let starts = (0..rows).step_by(DEEPEST);
-        let mut pieces: Vec<_> = starts
-            .map(|row| {
-                let rows = DEEPEST.min(rows - row);
-                let piece = Piece { first: first + row, row, rows, at: elements };
-                elements += match source {
-                    Source::Step { .. } => step_elements(kernel, count, rows),
-                    Source::Panel(_) => panel_elements(kernel, count, rows),
-                };
-                piece
-            })
-            .collect();
-        let mut triangle = elements;
-        if let Source::Panel(_) = source {
-            elements += triangle_elements(kernel, count);
+        let mut factor = Factor { source, count, pieces: Vec::new() };
+        let mut at = 0;
+        for row in (0..rows).step_by(DEEPEST) {
+            let piece = Piece { first: first + row, row, rows: DEEPEST.min(rows - row), at };
+            at += factor.elements_of(kernel, &piece);
+            factor.pieces.push(piece);
         }
+        let elements = at + factor.triangle(kernel).1;
         if all.last().is_none_or(|batch| batch.elements + elements > room) {
             all.push(Batch::default());
         }
         let batch = all.last_mut().expect("one at least");
-        pieces.iter_mut().for_each(|piece| piece.at += batch.elements);
-        triangle += batch.elements;
+        factor.pieces.iter_mut().for_each(|piece| piece.at += batch.elements);
         batch.elements += elements;
-        batch.factors.push(Factor { source, count, pieces, triangle });
+        batch.factors.push(factor);
     };
     let n = sweeps.order();
     // Whole units of columns.
@@ -119,24 +125,22 @@ impl Batch {
     ) {
         let all = self.factors.iter().flat_map(|f| f.pieces.iter().map(move |piece| (f, piece)));
         for (factor, piece) in all.skip(place.worker).step_by(place.workers) {
-            let (count, rows) = (factor.count, piece.rows);
-            let place = |at, elements| shared.sub(at, 0, elements, 1);
-            // SAFETY: the caller's promise: no other piece has these elements.
+            // SAFETY: the caller's promise: no other piece has these elements, nor T but the first one.
+            let memory = |at, elements| unsafe {
+                blas::column_mut(shared.sub(at, 0, elements, 1).write(), 0)
+            };
+            let to = memory(piece.at, factor.elements_of(kernel, piece));
+            // SAFETY: the caller's promise.
             unsafe {
                 match factor.source {
                     Source::Step { first, count, k } => {
-                        let to = place(piece.at, step_elements(kernel, count, rows));
-                        let to = blas::column_mut(to.write(), 0);
                         make_step(sweeps, (first, count, k), kernel, piece, to, room);
                     }
                     Source::Panel(index) => {
-                        let to = place(piece.at, panel_elements(kernel, count, rows));
-                        let to = blas::column_mut(to.write(), 0);
                         make_panel(&panels[index], kernel, piece, to, room);
                         if piece.row == 0 {
-                            let to = place(factor.triangle, triangle_elements(kernel, count));
-                            let to = blas::column_mut(to.write(), 0);
-                            make_triangle(&panels[index], kernel, to, room);
+                            let (at, elements) = factor.triangle(kernel);
+                            make_triangle(&panels[index], kernel, memory(at, elements), room);
                         }
                     }
                 }
@@ -147,25 +151,18 @@ impl Batch {
     /// Applies it to some eigenvectors, with all that workers have made.
     pub fn apply<T: Scalar>(&self, strips: &mut Strips<T>, made: &[T], products: &mut [T]) {
         for factor in &self.factors {
-            match (factor.source, &factor.pieces[..]) {
-                (Source::Step { .. }, [piece]) => {
-                    apply_step(factor.count, piece, strips, &made[piece.at..], products);
-                }
-                _ => apply_panel(factor, strips, made, products),
+            match factor.source {
+                Source::Step { .. } => apply_step(factor, strips, made, products),
+                Source::Panel(_) => apply_panel(factor, strips, made, products),
             }
         }
     }
 }
 
-fn apply_step<T: Scalar>(
-    count: usize,
-    piece: &Piece,
-    strips: &mut Strips<T>,
-    made: &[T],
-    products: &mut [T],
-) {
-    let kernel = strips.kernel;
-    let (v, vt) = made.split_at(kernel.right_elements(count, piece.rows));
+fn apply_step<T: Scalar>(factor: &Factor, strips: &mut Strips<T>, made: &[T], products: &mut [T]) {
+    let (kernel, count) = (strips.kernel, factor.count);
+    let [piece] = &factor.pieces[..] else { panic!("a step of sweeps is in one piece") };
+    let (v, vt) = made[piece.at..].split_at(kernel.right_elements(count, piece.rows));
     let [v, vt] = [kernel.made(v, count, piece.rows), kernel.made(vt, piece.rows, count)];
     let w = &mut products[..kernel.units.rows * count];
     for c in strips.each(piece.first, piece.rows) {
@@ -188,7 +185,8 @@ fn apply_panel<T: Scalar>(factor: &Factor, strips: &mut Strips<T>, made: &[T], p
             kernel.multiply_adjoint(w, c, &v);
         }
     }
-    let (t, product) = (kernel.made(&made[factor.triangle..], count, count), &mut rest[..size]);
+    let t = kernel.made(&made[factor.triangle(kernel).0..], count, count);
+    let product = &mut rest[..size];
     for w in w.chunks_exact_mut(size) {
         product.fill(T::ZERO);
         kernel.multiply(product, false, w, &t);

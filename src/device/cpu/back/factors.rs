@@ -44,21 +44,11 @@ pub fn panel_columns(kernel: Kernel, count: usize) -> usize {
     count.next_multiple_of(kernel.units.cols)
 }
 
-/// Elements of some rows of V of a panel. T is after those of all rows.
-pub fn panel_elements(kernel: Kernel, columns: usize, rows: usize) -> usize {
-    kernel.right_elements(rows, columns)
-}
-
-/// Elements of T of a panel.
-pub fn triangle_elements(kernel: Kernel, columns: usize) -> usize {
-    kernel.right_elements(columns, columns)
-}
-
 /// Elements of the largest factor of a matrix of order n, with reflectors up to a width.
 pub fn most_elements(kernel: Kernel, n: usize, width: usize) -> usize {
     let columns = panel_columns(kernel, width);
-    let panel = n.div_ceil(DEEPEST) * panel_elements(kernel, columns, DEEPEST)
-        + triangle_elements(kernel, columns);
+    let panel = n.div_ceil(DEEPEST) * kernel.right_elements(DEEPEST, columns)
+        + kernel.right_elements(columns, columns);
     panel.max(step_elements(kernel, GROUP, (width + GROUP).min(DEEPEST)))
 }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 use faer::{MatMut, MatRef};
 
 use super::super::blas;
-use super::super::product::{Packed, Units, copy_lines, multiply, multiply_transposed};
+use super::super::product::{Packed, Units, copy_lines, multiply, multiply_adjoint};
 use crate::device::Op;
 use crate::matrix::{Cells, Columns};
 use crate::scalar::Scalar;
@@ -71,9 +71,7 @@ impl Kernel {
 
     /// `C <- C + L R`, or minus if `negated`. C and L are strips.
     pub fn multiply<T: Scalar>(self, c: &mut [T], negated: bool, l: &[T], right: &Right<T>) {
-        let height = self.units.rows;
-        let cols = c.len() / height;
-        let c = MatMut::from_column_major_slice_mut(c, height, cols);
+        let (c, height) = (self.columns_of(c), self.units.rows);
         match right {
             Right::Packed(right) => {
                 let left = Packed::of(l, height, height, right.depth());
@@ -87,21 +85,25 @@ impl Kernel {
         }
     }
 
-    /// `C <- C + L conj(R^T)`. C and L are strips, and R^T has columns in whole units.
+    /// `C <- C + L R^H`. C and L are strips, and R^H has whole units of columns.
     pub fn multiply_adjoint<T: Scalar>(self, c: &mut [T], l: &[T], right: &Right<T>) {
-        let height = self.units.rows;
-        let cols = c.len() / height;
-        let c = MatMut::from_column_major_slice_mut(c, height, cols);
+        let (c, height) = (self.columns_of(c), self.units.rows);
         match right {
             Right::Packed(right) => {
                 let left = Packed::of(l, height, height, right.lines());
-                multiply_transposed(c, false, &left, right, true);
+                multiply_adjoint(c, &left, right);
             }
             Right::Plain(lines) => {
                 let l = MatRef::from_column_major_slice(l, height, lines.nrows());
-                blas::gemm_conjugate(c, T::ONE, l, *lines);
+                blas::gemm_conjugate(c, l, *lines);
             }
         }
+    }
+
+    /// A strip as a matrix.
+    fn columns_of<T>(self, strip: &mut [T]) -> MatMut<'_, T> {
+        let cols = strip.len() / self.units.rows;
+        MatMut::from_column_major_slice_mut(strip, self.units.rows, cols)
     }
 
     /// `C <- L R` for any L; C is column by column. `memory` is for packed rows.

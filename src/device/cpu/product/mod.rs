@@ -26,7 +26,7 @@ pub use dots::{add_dots, suits_dots};
 pub use gemm::{Blocks, gemm};
 pub use pack::{Packed, copy_lines};
 pub use solve::Coefficients;
-pub use tile::{multiply, multiply_columns, multiply_transposed};
+pub use tile::{multiply, multiply_adjoint, multiply_columns};
 
 use crate::scalar::Scalar;
 

@@ -1,5 +1,5 @@
-//! The right factor of a product, as the kernel reads it: packed, the transpose of what is packed, or
-//! contiguous columns as they are.
+//! The right factor of a product, as the kernel reads it: packed, the adjoint of what is packed, or contiguous
+//! columns as they are.
 //!
 //! All of it is inlined into the kernel, as in `tile.rs`.
 
@@ -24,13 +24,10 @@ pub trait RightFactor<T: Scalar>: Copy {
 pub trait Numbers<R>: Copy {
     /// Steps of the inner dimension without a branch.
     const STEPS: usize = 4;
+    /// Whether sums take the conjugates of these numbers.
+    const CONJUGATES: bool = false;
 
     fn depth(&self) -> usize;
-    /// Whether the sum takes the conjugates of complex numbers.
-    #[inline(always)]
-    fn conjugated(&self) -> bool {
-        false
-    }
     /// Number j of a step.
     ///
     /// # Safety
@@ -146,62 +143,53 @@ impl<T: Scalar> Numbers<T::Real> for Columns<T> {
     }
 }
 
-/// The transpose of a packed right factor, or its adjoint. So it has a column for each step of the inner
-/// dimension of that, which are whole units.
+/// The adjoint of a packed right factor. So it has a column for each step of the inner dimension of that,
+/// which are whole units.
 #[derive(Clone, Copy)]
-pub struct Transposed<'p, 'a, T> {
-    pub of: &'p Packed<'a, T>,
-    pub conjugated: bool,
-}
+pub struct Adjoint<'p, 'a, T>(pub &'p Packed<'a, T>);
 
-impl<T: Scalar> RightFactor<T> for Transposed<'_, '_, T> {
+impl<T: Scalar> RightFactor<T> for Adjoint<'_, '_, T> {
     fn columns(&self) -> usize {
-        self.of.depth()
+        self.0.depth()
     }
 
     fn depth(&self) -> usize {
-        self.of.lines()
+        self.0.lines()
     }
 
     fn has_units_of(&self, columns: usize) -> bool {
-        self.of.unit() == columns && self.of.depth().is_multiple_of(columns)
+        self.0.unit() == columns && self.0.depth().is_multiple_of(columns)
     }
 
     #[inline(always)]
     fn unit<const N: usize>(&self, column: usize) -> impl Numbers<T::Real> {
         let reals = size_of::<T>() / size_of::<T::Real>();
-        TransposedUnit::<T, N> {
-            at: self.of.all().as_ptr().wrapping_add(column * N / reals).cast(),
-            depth: self.of.lines(),
-            next: self.of.depth() * N,
-            conjugated: self.conjugated && T::IS_COMPLEX,
+        AdjointUnit::<T, N> {
+            at: self.0.all().as_ptr().wrapping_add(column * N / reals).cast(),
+            depth: self.0.lines(),
+            next: self.0.depth() * N,
             of: PhantomData,
         }
     }
 }
 
-/// Of the transpose of a packed factor: a unit of that has as many steps, and the one after it is `next`
-/// real numbers later.
+/// Of the adjoint of a packed factor: a unit of that has as many steps, and the one after it is `next` real
+/// numbers later.
 #[derive(Clone, Copy)]
-struct TransposedUnit<T: Scalar, const N: usize> {
+struct AdjointUnit<T: Scalar, const N: usize> {
     at: *const T::Real,
     depth: usize,
     next: usize,
-    conjugated: bool,
     of: PhantomData<T>,
 }
 
-impl<T: Scalar, const N: usize> Numbers<T::Real> for TransposedUnit<T, N> {
+impl<T: Scalar, const N: usize> Numbers<T::Real> for AdjointUnit<T, N> {
     const STEPS: usize = N * size_of::<T::Real>() / size_of::<T>();
+    const CONJUGATES: bool = true;
 
     #[inline(always)]
     fn depth(&self) -> usize {
         self.depth
-    }
-
-    #[inline(always)]
-    fn conjugated(&self) -> bool {
-        self.conjugated
     }
 
     #[inline(always)]
@@ -214,6 +202,6 @@ impl<T: Scalar, const N: usize> Numbers<T::Real> for TransposedUnit<T, N> {
     #[inline(always)]
     fn after(self) -> Self {
         let at = self.at.wrapping_add(self.next);
-        TransposedUnit { at, depth: self.depth - Self::STEPS, ..self }
+        AdjointUnit { at, depth: self.depth - Self::STEPS, ..self }
     }
 }

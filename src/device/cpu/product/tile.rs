@@ -10,7 +10,7 @@ use faer::{MatMut, MatRef};
 use pulp::{Simd, WithSimd};
 
 use super::Packed;
-use super::right::{Numbers, RightFactor, Transposed, Unit};
+use super::right::{Adjoint, Numbers, RightFactor, Unit};
 use crate::device::cpu::vectors::with_vectors;
 use crate::scalar::{Lanes, Scalar, Vector};
 use crate::transpose::memory::{LINE, prefetch};
@@ -72,16 +72,9 @@ pub fn multiply_columns<T: Scalar>(
     }
 }
 
-/// `C <- C + L R^T`, or `C - L R^T`, or with R^H if `conjugated`. The inner dimension of R is one of whole
-/// units.
-pub fn multiply_transposed<T: Scalar>(
-    c: MatMut<T>,
-    negated: bool,
-    left: &Packed<T>,
-    right: &Packed<T>,
-    conjugated: bool,
-) {
-    dispatch(Product::new(c, negated, left, 0, Transposed { of: right, conjugated }));
+/// `C <- C + L R^H`. The inner dimension of R is one of whole units.
+pub fn multiply_adjoint<T: Scalar>(c: MatMut<T>, left: &Packed<T>, right: &Packed<T>) {
+    dispatch(Product::new(c, false, left, 0, Adjoint(right)));
 }
 
 /// Work on packed factors.
@@ -297,7 +290,7 @@ where
         unsafe { step::<T, S, V, N>(simd, &mut sums, a.add(s * V), b, s) };
     }
     if T::IS_COMPLEX {
-        let sign = T::Real::splat(simd, T::Real::sign(right.conjugated()));
+        let sign = T::Real::splat(simd, T::Real::sign(R::CONJUGATES));
         // Real columns 2j and 2j + 1 are those of Re and Im of complex column j.
         for j in 0..N / 2 {
             let [of_re, of_im] = [sums[2 * j], sums[2 * j + 1]];

@@ -224,6 +224,23 @@ fn of_panels<T: Scalar>(n: usize, k: usize, first: usize, kernel: Kernel) {
     }
 }
 
+/// Panels of a whole matrix have little more than half of its elements: V once, and T.
+#[test]
+fn a_batch_has_v_of_panels_once() {
+    let (n, k) = (300, 16);
+    let mut memory = vec![0.0f64; n * n];
+    let all = Cells::of(&mut memory).by_columns(n, n, n);
+    let panel =
+        |j| PanelReflectors { first: j + 1, v: all.sub(j + 1, j, n - 1 - j, k.min(n - 1 - j)) };
+    let panels: Vec<_> = (0..n - 1).step_by(k).map(panel).collect();
+    let sweeps = SweepReflectors::new(Columns::new([all]), n, 1);
+    for kernel in [PLAIN, Kernel::of::<f64>()] {
+        let batches = |room| batch::batches(&sweeps, &panels, kernel, room).len();
+        assert_eq!(batches(n * n * 2 / 3), 1);
+        assert_eq!(batches(n * n / 3), 2);
+    }
+}
+
 fn panels<T: Scalar>() {
     for (n, k, first) in [(5, 2, 1), (20, 8, 3), (20, 5, 15), (300, 16, 11)] {
         for kernel in [PLAIN, Kernel::of::<T>()] {

@@ -7,11 +7,11 @@ use faer::{Mat, MatMut, MatRef};
 use meshsolve::device::Op;
 use meshsolve::device::cpu::product::dots::Dots;
 use meshsolve::device::cpu::product::pack::unpack;
-use meshsolve::device::cpu::product::right::Transposed;
+use meshsolve::device::cpu::product::right::Adjoint;
 use meshsolve::device::cpu::product::solve::Solve;
 use meshsolve::device::cpu::product::tile::{AVX2, AVX512, Product, Shape, Work, dispatch};
 use meshsolve::device::cpu::product::{
-    Blocks, Coefficients, Packed, Units, gemm, multiply, multiply_columns, multiply_transposed,
+    Blocks, Coefficients, Packed, Units, gemm, multiply, multiply_adjoint, multiply_columns,
 };
 use meshsolve::device::cpu::vectors::with_vectors;
 use meshsolve::scalar::{DType, Scalar};
@@ -135,36 +135,34 @@ fn columns_that_are_not_packed_are_multiplied() {
     crate::common::every_scalar!(check_columns);
 }
 
-/// The same with the transpose, or the adjoint, of a packed right factor.
-fn check_transposed<T: Scalar>() {
-    fn all<T: Scalar>(units: Units, run: impl Fn(MatMut<T>, bool, &Packed<T>, &Packed<T>, bool)) {
+/// The same with the adjoint of a packed right factor.
+fn check_adjoints<T: Scalar>() {
+    fn all<T: Scalar>(units: Units, run: impl Fn(MatMut<T>, &Packed<T>, &Packed<T>)) {
         for rows in (1..=2 * units.rows + 1).chain([6 * units.rows]) {
             for depth in 0..3 * units.cols {
-                let (cols, negated) = (units.cols * (1 + depth % 3), rows % 2 == 0);
-                let conjugated = rows % 3 == 0;
-                check::<T>((rows, cols, depth), 0, negated, units, |c, left, _, b| {
+                let cols = units.cols * (1 + depth % 3);
+                check::<T>((rows, cols, depth), 0, false, units, |c, left, _, b| {
                     let mut memory = vec![T::NAN; Packed::<T>::elements(units.cols, depth, cols)];
-                    let right = Packed::new(b, conjugated, units.cols, &mut memory);
-                    run(c, negated, left, &right, conjugated);
+                    run(c, left, &Packed::new(b, true, units.cols, &mut memory));
                 });
             }
         }
     }
-    all::<T>(units_of::<T>(AVX2), |c, negated, left, of, conjugated| {
-        let product = Product::new(c, negated, left, 0, Transposed { of, conjugated });
+    all::<T>(units_of::<T>(AVX2), |c, left, right| {
+        let product = Product::new(c, false, left, 0, Adjoint(right));
         product.run::<_, { AVX2.vectors }, { AVX2.columns }>(Scalar256b);
     });
-    all::<T>(units_of::<T>(AVX512), |c, negated, left, of, conjugated| {
-        let product = Product::new(c, negated, left, 0, Transposed { of, conjugated });
+    all::<T>(units_of::<T>(AVX512), |c, left, right| {
+        let product = Product::new(c, false, left, 0, Adjoint(right));
         product.run::<_, { AVX512.vectors }, { AVX512.columns }>(Scalar512b);
     });
     let Some(units) = Units::of::<T>() else { return };
-    all::<T>(units, multiply_transposed);
+    all::<T>(units, multiply_adjoint);
 }
 
 #[test]
-fn transposes_of_packed_factors_are_multiplied() {
-    crate::common::every_scalar!(check_transposed);
+fn adjoints_of_packed_factors_are_multiplied() {
+    crate::common::every_scalar!(check_adjoints);
 }
 
 #[cfg(target_arch = "x86_64")]
