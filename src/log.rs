@@ -27,7 +27,7 @@ pub struct Progress {
     pub task: Task,
     /// Of the work of the call.
     pub share: f64,
-    /// Since the beginning of the call.
+    /// Since all devices have come.
     pub seconds: f64,
 }
 
@@ -83,7 +83,7 @@ pub fn is_progress_wanted() -> bool {
     settings::log_progress() || is_on()
 }
 
-/// Reports that a call which has begun at `since` has done this share of a stage.
+/// Reports that a call has done this share of a stage. All its devices had come at `since`.
 pub fn report(task: &Task, since: Instant, share: f64) {
     if !is_progress_wanted() || !is_due() {
         return;

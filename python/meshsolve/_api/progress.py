@@ -16,7 +16,7 @@ class Progress(NamedTuple):
       n: the order of A, or its columns.
       stage: what the call does now, one of ``last_call``'s phases; "done" at its end.
       share: of the work of the call, 0 to 1.
-      elapsed: seconds since the call began.
+      elapsed: seconds since all devices have come to the call.
       remaining: an estimate of the seconds to its end.
 
     Examples:
@@ -76,7 +76,9 @@ class _Reports:
             self._report(Progress(name, n, stage, share, seconds, remaining))
         elif (call := (event["routine"], event["n"])) in self._open:
             self._open.discard(call)
-            self._report(Progress(*call, "done", 1.0, dict(event["seconds"])["total"], 0.0))
+            seconds = dict(event["seconds"])
+            took = seconds["total"] - seconds["wait"]
+            self._report(Progress(*call, "done", 1.0, took, 0.0))
 
     def _report(self, progress: Progress) -> None:
         try:

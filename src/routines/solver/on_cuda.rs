@@ -216,8 +216,6 @@ struct Shared<T: Scalar> {
     engine: CudaEngine<T>,
     cuda_comm: Arc<CudaCommunicator>,
     clique: Option<Arc<Clique>>,
-    /// When the first rank has come.
-    since: Instant,
     /// Where ranks that have reached the end wait for the others.
     ends: Arc<Hosts>,
 }
@@ -240,7 +238,7 @@ impl<T: Scalar> Shared<T> {
         let solver = Solver::new(options, problem, calls, since, sizes, call_memory)?;
         let clique = clique(&options, &cuda_comm, &scratches)?;
         let ends = Hosts::new(options.routine.name, cuda_comm.seats.len(), None);
-        Ok(Shared { solver, engine, cuda_comm, clique, since, ends })
+        Ok(Shared { solver, engine, cuda_comm, clique, ends })
     }
 
     /// One rank's part, to the end.
@@ -255,7 +253,7 @@ impl<T: Scalar> Shared<T> {
             // SAFETY: *memory* of this call's operands and scratch, until the handlers return.
             // *Order*: `steps` is one routine, and each rank runs it once.
             let mut worker = unsafe {
-                CudaWorker::new(comm, &self.cuda_comm, clique, rank, tools, scratch, self.since)
+                CudaWorker::new(comm, &self.cuda_comm, clique, rank, tools, scratch)
             };
             // A stop is no error here: the rank that stopped the call has recorded the reason.
             // XLA's threads flush subnormal numbers.

@@ -84,7 +84,7 @@ pub struct CudaWorker<'a> {
     /// Whether kernels may use addresses of all ranks; none before the first check.
     reaches: Option<bool>,
     failed: bool,
-    /// The stage of the call, and when the call began.
+    /// The stage of the call, and when all ranks had come.
     task: Option<Task>,
     since: Instant,
 }
@@ -101,7 +101,6 @@ impl<'a> CudaWorker<'a> {
         rank: usize,
         tools: Tools,
         scratch: RankScratch,
-        since: Instant,
     ) -> CudaWorker<'a> {
         let mut worker = CudaWorker {
             comm,
@@ -123,7 +122,7 @@ impl<'a> CudaWorker<'a> {
             reaches: None,
             failed: false,
             task: None,
-            since,
+            since: Instant::now(),
         };
         worker.give(CudaWorker::start);
         worker

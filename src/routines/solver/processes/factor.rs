@@ -60,7 +60,7 @@ impl<T: Scalar> Part<T> {
             scratch,
             panels: Panels::new(&grid.ranks, order.width, &mut self.staged),
             task: self.task,
-            since: self.since,
+            begun: self.begun,
         };
         factorisation.run()?;
         drop(factorisation);
@@ -81,7 +81,7 @@ struct Factorisation<'a, T> {
     panels: Panels<'a, T>,
     /// For reports of progress.
     task: Option<Task>,
-    since: Instant,
+    begun: Instant,
 }
 
 impl<'a, T: Scalar> Factorisation<'a, T> {
@@ -104,7 +104,7 @@ impl<'a, T: Scalar> Factorisation<'a, T> {
                 self.apply(&panel, others)?;
             }
             if let Some(task) = &self.task {
-                log::report(task, self.since, share_of_square(next.get(), columns.count()));
+                log::report(task, self.begun, share_of_square(next.get(), columns.count()));
             }
         }
         (0..2).try_for_each(|either| self.panels.finish(either))?;

@@ -136,8 +136,9 @@ struct Part<T> {
     logdet: f64,
     eigenvalues: Vec<f64>,
     since: Instant,
-    /// The stage of the call, on the first process.
+    /// The stage of the call, on the first process, and when the work began.
     task: Option<Task>,
+    begun: Instant,
     phases: Vec<(&'static str, f64)>,
 }
 
@@ -170,6 +171,7 @@ impl<T: Scalar> Part<T> {
             eigenvalues: Vec::new(),
             since: Instant::now(),
             task: None,
+            begun: Instant::now(),
             phases: Vec::new(),
         };
         part.with_operands()
@@ -275,7 +277,8 @@ impl<T: Scalar> Work for Part<T> {
     }
 
     fn run(mut self: Box<Self>, grid: &Grid) -> Result<()> {
-        self.phases.push(("wait", self.since.elapsed().as_secs_f64()));
+        self.begun = Instant::now();
+        self.phases.push(("wait", (self.begun - self.since).as_secs_f64()));
         for (ret, slot) in self.options.routine.signature.rets.iter().enumerate() {
             if let Some(arg) = slot.from {
                 // SAFETY: memory of the CPU, which this thread alone uses until the reply.
