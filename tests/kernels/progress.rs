@@ -45,7 +45,10 @@ fn reports_follow_the_work_of_a_stream() {
     let Progress { task, share, seconds } = &reports[0];
     assert_eq!((task.routine, task.n, task.stage), ("posv", 12, "factor"));
     assert!(0.0 < *share && *share < 1.0, "{share} after {seconds} s");
-    assert!(waited > 0.1 && 1.0 <= *seconds && *seconds <= took - waited, "{seconds} s of {took} s");
+    assert!(
+        waited > 0.1 && 1.0 <= *seconds && *seconds <= took - waited,
+        "{seconds} s of {took} s"
+    );
 }
 
 #[test]

@@ -252,9 +252,8 @@ impl<T: Scalar> Shared<T> {
         let closed = catch_unwind(AssertUnwindSafe(|| {
             // SAFETY: *memory* of this call's operands and scratch, until the handlers return.
             // *Order*: `steps` is one routine, and each rank runs it once.
-            let mut worker = unsafe {
-                CudaWorker::new(comm, &self.cuda_comm, clique, rank, tools, scratch)
-            };
+            let mut worker =
+                unsafe { CudaWorker::new(comm, &self.cuda_comm, clique, rank, tools, scratch) };
             // A stop is no error here: the rank that stopped the call has recorded the reason.
             // XLA's threads flush subnormal numbers.
             let mode = FloatMode::current();

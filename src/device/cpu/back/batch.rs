@@ -1,6 +1,6 @@
 //! Batches of factors I - V T V^H, in the order in which they are applied.
 
-use super::factors::{Piece, make_panel, make_step, make_triangle, panel_columns, step_elements};
+use super::factors::{Piece, make_panel, make_step, make_triangle, panel_columns};
 use super::strips::{Kernel, Strips};
 use super::{GROUP, Place};
 use crate::device::cpu::blas;
@@ -35,7 +35,7 @@ impl Factor {
     /// Elements of a piece.
     fn elements_of(&self, kernel: Kernel, piece: &Piece) -> usize {
         match self.source {
-            Source::Step { .. } => step_elements(kernel, self.count, piece.rows),
+            Source::Step { .. } => kernel.reflector_elements(self.count, piece.rows),
             Source::Panel(_) => kernel.right_elements(piece.rows, self.count),
         }
     }
@@ -84,16 +84,20 @@ pub fn batches<T: Scalar>(
         batch.factors.push(factor);
     };
     let n = sweeps.order();
-    // Whole units of columns.
-    let group = GROUP / kernel.units.cols * kernel.units.cols;
+    let most = kernel.sweeps();
+    let group = GROUP / most * most;
     for first in (0..sweeps.sweeps()).step_by(group).rev() {
-        let all = group.min(sweeps.sweeps() - first);
+        let end = (first + group).min(sweeps.sweeps());
         for k in (0..).take_while(|&k| sweeps.first_row(first, k) < n) {
-            let row = sweeps.first_row(first, k);
-            let rows = (sweeps.width() + all - 1).min(n - row);
-            // Later sweeps may not get so far.
-            let count = all.min(rows);
-            add(Source::Step { first, count, k }, count, row, rows);
+            for first in (first..end).step_by(most).rev() {
+                let (row, all) = (sweeps.first_row(first, k), most.min(end - first));
+                // Later sweeps may not get so far.
+                if row < n {
+                    let rows = (sweeps.width() + all - 1).min(n - row);
+                    let count = all.min(rows);
+                    add(Source::Step { first, count, k }, count, row, rows);
+                }
+            }
         }
     }
     for (index, panel) in panels.iter().enumerate().rev() {
@@ -162,13 +166,8 @@ impl Batch {
 fn apply_step<T: Scalar>(factor: &Factor, strips: &mut Strips<T>, made: &[T], products: &mut [T]) {
     let (kernel, count) = (strips.kernel, factor.count);
     let [piece] = &factor.pieces[..] else { panic!("a step of sweeps is in one piece") };
-    let (v, vt) = made[piece.at..].split_at(kernel.right_elements(count, piece.rows));
-    let [v, vt] = [kernel.made(v, count, piece.rows), kernel.made(vt, piece.rows, count)];
-    let w = &mut products[..kernel.units.rows * count];
     for c in strips.each(piece.first, piece.rows) {
-        w.fill(T::ZERO);
-        kernel.multiply(w, false, c, &v);
-        kernel.multiply(c, true, w, &vt);
+        kernel.reflect(c, &made[piece.at..], count, products);
     }
 }
 

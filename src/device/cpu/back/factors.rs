@@ -1,16 +1,15 @@
 //! Factors I - V T V^H, as right factors of products with C^T:
 //!
 //! ```text
-//! sweeps:  C^T <- C^T - (C^T conj(V)) (V T)^T     with conj(V)^T and V T
-//! panels:  C^T <- C^T - ((C^T conj(V)) T^T) V^T   with T and V, which is for both products
+//! C^T <- C^T - ((C^T conj(V)) T^T) V^T
 //! ```
-//! V of a panel is long. It takes half of the room, and T has little work. V of sweeps is short.
+//! V is for both products, so it takes half of the room that conj(V) and V T would. T has little work.
 //!
 //! Sweep s has reflectors H_sk for its steps k, in rows from s + 1 + k b on, b the width of the band. The
 //! product of all of them in the order of sweeps is that of groups of sweeps. H_sk and H_tl do not
 //! commute only where rows overlap: for l = k, and for l = k + 1 if t < s. So a group is the product of
-//! B_k = H_sk H_(s+1)k ... in descending order of k. The columns of V in B_k = I - V T V^H are each a
-//! row further down than the one before.
+//! B_k = H_sk H_(s+1)k ... in descending order of k. Some neighbours in B_k are a factor I - V T V^H. Its columns
+//! of V are each a row further down than the one before, so few of them have few zeros.
 
 use std::cmp::Ordering;
 
@@ -20,7 +19,7 @@ use super::GROUP;
 use super::strips::Kernel;
 use crate::device::cpu::blas;
 use crate::device::cpu::product::DEEPEST;
-use crate::device::{PanelReflectors, SweepReflectors};
+use crate::device::{Op, PanelReflectors, SweepReflectors};
 use crate::scalar::Scalar;
 
 /// Some rows of a factor.
@@ -34,11 +33,6 @@ pub struct Piece {
     pub at: usize,
 }
 
-/// Elements of some rows of a step of sweeps: those of V, then those of V T.
-pub fn step_elements(kernel: Kernel, count: usize, rows: usize) -> usize {
-    kernel.right_elements(count, rows) + kernel.right_elements(rows, count)
-}
-
 /// Columns of V of a panel with so many reflectors: whole units, with zeros.
 pub fn panel_columns(kernel: Kernel, count: usize) -> usize {
     count.next_multiple_of(kernel.units.cols)
@@ -49,20 +43,14 @@ pub fn most_elements(kernel: Kernel, n: usize, width: usize) -> usize {
     let columns = panel_columns(kernel, width);
     let panel = n.div_ceil(DEEPEST) * kernel.right_elements(DEEPEST, columns)
         + kernel.right_elements(columns, columns);
-    panel.max(step_elements(kernel, GROUP, (width + GROUP).min(DEEPEST)))
+    panel.max(kernel.reflector_elements(kernel.sweeps(), (width + kernel.sweeps()).min(DEEPEST)))
 }
 
 /// Elements of a worker's scratch to make them.
 pub fn room(kernel: Kernel, width: usize) -> usize {
-    let count = panel_columns(kernel, width.max(GROUP));
-    let high = (width + GROUP).max(DEEPEST);
-    let tall = high.next_multiple_of(kernel.units.rows);
-    // V, V T, two triangles, T as a factor, and a packed left one.
-    2 * high * count
-        + 2 * count * count
-        + kernel.right_elements(count, count)
-        + tall * count
-        + count.next_multiple_of(kernel.units.rows) * high
+    let (sweeps, columns) = (kernel.sweeps(), panel_columns(kernel, width));
+    // V and two triangles of a step; rows of V, or T, of a panel.
+    ((width + 3 * sweeps) * sweeps).max(DEEPEST.max(columns) * columns)
 }
 
 /// Takes the first elements of scratch.
@@ -98,13 +86,19 @@ pub unsafe fn make_step<T: Scalar>(
         }
     }
     let v = MatRef::from_column_major_slice(v, rows, count);
-    let (of_v, of_vt) = to.split_at_mut(kernel.right_elements(count, rows));
-    let right = kernel.right(v.transpose(), true, of_v);
+    let width = count.next_multiple_of(kernel.units.cols);
+    let (of_v, of_t) = to.split_at_mut(width * rows);
+    kernel.right(v.transpose(), false, of_v);
     let gram = take(&mut room, count * count);
-    kernel.product(gram, v.transpose(), &right, room);
+    gram.fill(T::ZERO);
+    let transposed = MatMut::from_row_major_slice_mut(gram, count, count);
+    blas::gemm(transposed, T::ONE, v, Op::Adjoint, v);
     let t = take(&mut room, count * count);
     triangle(t, gram, &coefficients[..count]);
-    make_product(v, MatRef::from_column_major_slice(t, count, count), kernel, of_vt, room);
+    of_t.fill(T::ZERO);
+    for (column, to) in t.chunks_exact(count).zip(of_t.chunks_exact_mut(width)) {
+        to.iter_mut().zip(column).for_each(|(to, &t)| *to = -t);
+    }
 }
 
 /// Makes some rows of V of a panel.
@@ -158,23 +152,6 @@ pub unsafe fn make_triangle<T: Scalar>(
         column[..=j].copy_from_slice(&blas::column(all, j)[..=j]);
     }
     kernel.right(MatRef::from_column_major_slice(t, columns, columns), false, to);
-}
-
-/// V T as a factor.
-fn make_product<T: Scalar>(
-    v: MatRef<T>,
-    t: MatRef<T>,
-    kernel: Kernel,
-    to: &mut [T],
-    mut room: &mut [T],
-) {
-    let (rows, count) = v.shape();
-    let product = take(&mut room, rows * count);
-    let of_t = take(&mut room, kernel.right_elements(count, count));
-    let right = kernel.right(t.transpose(), false, of_t);
-    kernel.product(product, v, &right, room);
-    let product = MatMut::from_column_major_slice_mut(product, rows, count);
-    kernel.right(product.as_ref(), false, to);
 }
 
 /// T from the coefficients of reflectors and the lower triangle of V^T conj(V) (Schreiber and Van Loan,

@@ -2,8 +2,9 @@
 //! with the reflectors of all sweeps through its band, then with those of the panels before.
 //!
 //! ```text
-//! for groups of sweeps, last to first, and steps of them, first to last:  C <- (I - V T V^H) C
-//! for panels, last to first:                                              C <- (I - V T V^H) C
+//! for groups of sweeps, last to first, steps of a group, first to last, and a few sweeps of these, last to
+//! first:                        C <- (I - V T V^H) C
+//! for panels, last to first:    C <- (I - V T V^H) C
 //! ```
 //! All workers together make a batch of factors, ready for products. Then each applies the batch to
 //! its own eigenvectors, some of them at a time. They are rows of C^T, and come to contiguous scratch, so
@@ -23,7 +24,7 @@ use crate::device::{PanelReflectors, SweepReflectors};
 use crate::matrix::{Cells, Columns};
 use crate::scalar::Scalar;
 
-/// The most sweeps whose reflectors are applied together. With more of them, V has more zeros.
+/// The most sweeps of which a step is applied before the next one, while its rows are in a cache.
 const GROUP: usize = 32;
 /// The widest band: all rows of V in a factor of sweeps are the inner dimension of one product.
 pub const WIDEST: usize = DEEPEST - GROUP;
@@ -74,7 +75,7 @@ impl Room {
         let most = at_a_time(kernel, n, workers);
         let strips = Strips::<T>::elements(kernel, n, most);
         // And one strip more.
-        let count = factors::panel_columns(kernel, width.max(GROUP));
+        let count = factors::panel_columns(kernel, width.max(kernel.sweeps()));
         let products = (most + kernel.units.rows) * count;
         let batch = (n * n / SHARE).max(BATCH.min(MATRICES * n * n));
         Room {

@@ -4,10 +4,12 @@
 
 use std::ops::Range;
 
+use faer::reborrow::ReborrowMut;
 use faer::{MatMut, MatRef};
 
 use super::super::blas;
-use super::super::product::{Packed, Units, copy_lines, multiply, multiply_adjoint};
+use super::super::product::{Packed, Reflectors, Units, copy_lines, multiply, multiply_adjoint};
+use super::GROUP;
 use crate::device::Op;
 use crate::matrix::{Cells, Columns};
 use crate::scalar::Scalar;
@@ -32,6 +34,12 @@ impl Kernel {
             Some(units) => Kernel { units, is_plain: false },
             None => Kernel { units: PLAIN, is_plain: true },
         }
+    }
+
+    /// Sweeps whose reflectors are a factor. With more of them, V has more zeros. The kernel has its full speed
+    /// with a unit.
+    pub fn sweeps(self) -> usize {
+        if self.is_plain { GROUP } else { self.units.cols }
     }
 
     /// Elements of a right factor.
@@ -100,26 +108,36 @@ impl Kernel {
         }
     }
 
+    /// Elements of so many reflectors and rows, at most a unit of them for the kernel: V and T.
+    pub fn reflector_elements(self, count: usize, rows: usize) -> usize {
+        let width = count.next_multiple_of(self.units.cols);
+        width * (rows + width)
+    }
+
+    /// `C <- C - ((C conj(V)) T^T) V^T` for a strip C. The lines of V^T are a right factor; after them come
+    /// those of -T. `memory` is for two products.
+    pub fn reflect<T: Scalar>(self, c: &mut [T], made: &[T], count: usize, memory: &mut [T]) {
+        let (height, rows) = (self.units.rows, c.len() / self.units.rows);
+        if !self.is_plain {
+            return Reflectors::of(made, self.units, count, rows).apply(c);
+        }
+        let mut c = self.columns_of(c);
+        let (v, t) = made.split_at(count * rows);
+        let lines = MatRef::from_column_major_slice(v, count, rows);
+        let minus_t = MatRef::from_column_major_slice(&t[..count * count], count, count);
+        let memory = &mut memory[..2 * height * count];
+        memory.fill(T::ZERO);
+        let products = MatMut::from_column_major_slice_mut(memory, height, 2 * count);
+        let (mut w, mut product) = products.split_at_col_mut(count);
+        blas::gemm_conjugate(w.rb_mut(), c.as_ref(), lines.transpose());
+        blas::gemm(product.rb_mut(), T::ONE, w.as_ref(), Op::None, minus_t.transpose());
+        blas::gemm(c.rb_mut(), T::ONE, product.as_ref(), Op::None, lines);
+    }
+
     /// A strip as a matrix.
     fn columns_of<T>(self, strip: &mut [T]) -> MatMut<'_, T> {
         let cols = strip.len() / self.units.rows;
         MatMut::from_column_major_slice_mut(strip, self.units.rows, cols)
-    }
-
-    /// `C <- L R` for any L; C is column by column. `memory` is for packed rows.
-    pub fn product<T: Scalar>(self, c: &mut [T], l: MatRef<T>, right: &Right<T>, memory: &mut [T]) {
-        c.fill(T::ZERO);
-        match right {
-            Right::Packed(right) => {
-                let left = Packed::new(l, false, self.units.rows, memory);
-                let c = MatMut::from_column_major_slice_mut(c, l.nrows(), right.lines());
-                multiply(c, false, &left, 0, right);
-            }
-            Right::Plain(lines) => {
-                let c = MatMut::from_column_major_slice_mut(c, l.nrows(), lines.nrows());
-                blas::gemm(c, T::ONE, l, Op::None, lines.transpose());
-            }
-        }
     }
 }
 

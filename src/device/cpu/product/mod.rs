@@ -16,6 +16,8 @@ pub mod dots;
 mod gemm;
 pub mod pack;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
+pub mod reflectors;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
 pub mod right;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
 pub mod solve;
@@ -25,6 +27,7 @@ pub mod tile;
 pub use dots::{add_dots, suits_dots};
 pub use gemm::{Blocks, gemm};
 pub use pack::{Packed, copy_lines};
+pub use reflectors::Reflectors;
 pub use solve::Coefficients;
 pub use tile::{multiply, multiply_adjoint, multiply_columns};
 

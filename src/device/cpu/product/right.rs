@@ -113,6 +113,31 @@ impl<R: Copy, const N: usize> Numbers<R> for Unit<R, N> {
     }
 }
 
+/// The conjugates of these.
+#[derive(Clone, Copy)]
+pub struct Conjugated<C>(pub C);
+
+impl<R, C: Numbers<R>> Numbers<R> for Conjugated<C> {
+    const STEPS: usize = C::STEPS;
+    const CONJUGATES: bool = !C::CONJUGATES;
+
+    #[inline(always)]
+    fn depth(&self) -> usize {
+        self.0.depth()
+    }
+
+    #[inline(always)]
+    unsafe fn get(&self, step: usize, j: usize) -> R {
+        // SAFETY: the caller promises it.
+        unsafe { self.0.get(step, j) }
+    }
+
+    #[inline(always)]
+    fn after(self) -> Self {
+        Conjugated(self.0.after())
+    }
+}
+
 /// Of contiguous columns of T, `stride` real numbers apart.
 #[derive(Clone, Copy)]
 struct Columns<T: Scalar> {

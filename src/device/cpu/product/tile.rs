@@ -267,7 +267,7 @@ pub(super) unsafe fn multiply_units<T: Scalar, S: Simd, const V: usize, const N:
 /// # Safety
 /// `left` has V vectors for each of its steps, of which every number is there.
 #[inline(always)]
-unsafe fn multiply_numbers<T: Scalar, S: Simd, const V: usize, const N: usize, R>(
+pub(super) unsafe fn multiply_numbers<T: Scalar, S: Simd, const V: usize, const N: usize, R>(
     simd: S,
     left: &[T],
     right: R,

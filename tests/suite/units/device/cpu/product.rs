@@ -7,11 +7,13 @@ use faer::{Mat, MatMut, MatRef};
 use meshsolve::device::Op;
 use meshsolve::device::cpu::product::dots::Dots;
 use meshsolve::device::cpu::product::pack::unpack;
+use meshsolve::device::cpu::product::reflectors::Apply;
 use meshsolve::device::cpu::product::right::Adjoint;
 use meshsolve::device::cpu::product::solve::Solve;
 use meshsolve::device::cpu::product::tile::{AVX2, AVX512, Product, Shape, Work, dispatch};
 use meshsolve::device::cpu::product::{
-    Blocks, Coefficients, Packed, Units, gemm, multiply, multiply_adjoint, multiply_columns,
+    Blocks, Coefficients, Packed, Reflectors, Units, gemm, multiply, multiply_adjoint,
+    multiply_columns,
 };
 use meshsolve::device::cpu::vectors::with_vectors;
 use meshsolve::scalar::{DType, Scalar};
@@ -163,6 +165,49 @@ fn check_adjoints<T: Scalar>() {
 #[test]
 fn adjoints_of_packed_factors_are_multiplied() {
     crate::common::every_scalar!(check_adjoints);
+}
+
+/// Reflectors, up to a unit of them, on a unit of rows.
+fn check_reflectors<T: Scalar>() {
+    fn all<T: Scalar>(units: Units, run: impl Fn(&Reflectors<T>, &mut [T])) {
+        for count in 1..=units.cols {
+            for rows in 0..3 * units.cols {
+                let (c, v) = (matrix::<T>(units.rows, rows, 1), matrix::<T>(rows, count, 2));
+                let (t, none) = (matrix::<T>(count, count, 3), T::ZERO);
+                let conjugate = Mat::from_fn(rows, count, |i, j| T::conj_impl(&v[(i, j)]));
+                let w = Mat::from_fn(units.rows, count, |i, j| product(&c, &conjugate, i, j));
+                let at = |i, j| (0..count).fold(none, |sum, l| sum + w[(i, l)] * t[(j, l)]);
+                let by = Mat::from_fn(units.rows, count, at);
+                let mut packed = vec![none; units.cols * (rows + units.cols)];
+                let (lines, minus_t) = packed.split_at_mut(units.cols * rows);
+                Packed::new(v.transpose(), false, units.cols, lines);
+                for (l, line) in minus_t.chunks_exact_mut(units.cols).enumerate().take(count) {
+                    (0..count).for_each(|j| line[j] = -t[(j, l)]);
+                }
+                let mut found: Vec<T> = (0..rows).flat_map(|j| c.col(j).iter().copied()).collect();
+                run(&Reflectors::of(&packed, units, count, rows), &mut found);
+                for (k, found) in found.into_iter().enumerate() {
+                    let (i, j) = (k % units.rows, k / units.rows);
+                    let change = (0..count).fold(none, |sum, l| sum + by[(i, l)] * v[(j, l)]);
+                    let case = format!("{count} reflectors of {rows} rows, at ({i}, {j})");
+                    assert_eq!(found, c[(i, j)] + -change, "{:?} {case}", T::DTYPE);
+                }
+            }
+        }
+    }
+    all::<T>(units_of::<T>(AVX2), |reflectors, c| {
+        Apply { reflectors, c }.run::<_, { AVX2.vectors }, { AVX2.columns }>(Scalar256b);
+    });
+    all::<T>(units_of::<T>(AVX512), |reflectors, c| {
+        Apply { reflectors, c }.run::<_, { AVX512.vectors }, { AVX512.columns }>(Scalar512b);
+    });
+    let Some(units) = Units::of::<T>() else { return };
+    all::<T>(units, |reflectors, c| reflectors.apply(c));
+}
+
+#[test]
+fn few_reflectors_are_applied() {
+    crate::common::every_scalar!(check_reflectors);
 }
 
 #[cfg(target_arch = "x86_64")]
