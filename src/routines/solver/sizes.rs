@@ -62,7 +62,7 @@ pub(super) fn band_width(routine: &SolverRoutine, n: usize) -> usize {
 /// Bytes of a matrix, times workers, that becomes tridiagonal without a band between: for eigenvalues, and
 /// with eigenvectors, which go back through one stage less. Half of the matrix is read for each column, by
 /// workers that share caches and memory, and all the work for a band is shared.
-const BYTES_IN_ONE_STAGE: [usize; 2] = [64 << 20, 256 << 20];
+const BYTES_IN_ONE_STAGE: [usize; 2] = [64 << 20, 192 << 20];
 
 /// The same as an order, for more workers than can share that work.
 const ORDER_IN_ONE_STAGE: usize = 512;

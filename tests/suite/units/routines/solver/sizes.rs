@@ -69,7 +69,7 @@ fn small_matrices_become_tridiagonal_in_one_stage() {
             let problem = square(n, 2, 1, dtype);
             has_one_stage(&Options { tile, ..plain }, &problem, workers)
         };
-        let orders = if name == "eigenvalues" { [2048, 1448] } else { [4096, 2896] };
+        let orders = if name == "eigenvalues" { [2048, 1448] } else { [3547, 2508] };
         for (dtype, most) in [DType::F64, DType::C128].into_iter().zip(orders) {
             assert!(is(None, most, dtype, 2) && !is(None, most + 1, dtype, 2), "{name}");
             assert!(is(None, most + 1, dtype, 1) && !is(None, most, dtype, 3), "{name}");
