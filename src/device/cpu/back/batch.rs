@@ -1,6 +1,6 @@
 //! Batches of factors I - V T V^H, in the order in which they are applied.
 
-use super::factors::{Piece, make_panel, make_step, make_triangle, panel_columns};
+use super::factors::{Piece, make_panel, make_step, make_triangle, panel_columns, parts};
 use super::strips::{Kernel, Strips};
 use super::{GROUP, Place};
 use crate::device::cpu::blas;
@@ -12,11 +12,11 @@ use crate::scalar::Scalar;
 /// Where the reflectors of a factor come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
-    /// Step k of `count` sweeps from `first` on.
+    /// Step k of some sweeps from `first` on, through a band of this width.
     Step {
         first: usize,
-        count: usize,
         k: usize,
+        width: usize,
     },
     Panel(usize),
 }
@@ -25,7 +25,7 @@ pub enum Source {
 #[derive(Debug)]
 struct Factor {
     source: Source,
-    /// Columns of V.
+    /// Columns of V, of a step in all its parts.
     count: usize,
     /// A step has one. After the elements of the last one of a panel are those of T.
     pieces: Vec<Piece>,
@@ -35,7 +35,10 @@ impl Factor {
     /// Elements of a piece.
     fn elements_of(&self, kernel: Kernel, piece: &Piece) -> usize {
         match self.source {
-            Source::Step { .. } => kernel.reflector_elements(self.count, piece.rows),
+            Source::Step { width, .. } => {
+                let parts = parts(kernel, self.count, width, piece.rows);
+                parts.map(|part| kernel.reflector_elements(part.count, part.rows)).sum()
+            }
             Source::Panel(_) => kernel.right_elements(piece.rows, self.count),
         }
     }
@@ -87,17 +90,12 @@ pub fn batches<T: Scalar>(
     let most = kernel.sweeps();
     let group = GROUP / most * most;
     for first in (0..sweeps.sweeps()).step_by(group).rev() {
-        let end = (first + group).min(sweeps.sweeps());
+        let (all, width) = (group.min(sweeps.sweeps() - first), sweeps.width());
         for k in (0..).take_while(|&k| sweeps.first_row(first, k) < n) {
-            for first in (first..end).step_by(most).rev() {
-                let (row, all) = (sweeps.first_row(first, k), most.min(end - first));
-                // Later sweeps may not get so far.
-                if row < n {
-                    let rows = (sweeps.width() + all - 1).min(n - row);
-                    let count = all.min(rows);
-                    add(Source::Step { first, count, k }, count, row, rows);
-                }
-            }
+            let row = sweeps.first_row(first, k);
+            let rows = (width + all - 1).min(n - row);
+            // Later sweeps may not get so far.
+            add(Source::Step { first, k, width }, all.min(rows), row, rows);
         }
     }
     for (index, panel) in panels.iter().enumerate().rev() {
@@ -137,8 +135,10 @@ impl Batch {
             // SAFETY: the caller's promise.
             unsafe {
                 match factor.source {
-                    Source::Step { first, count, k } => {
-                        make_step(sweeps, (first, count, k), kernel, piece, to, room);
+                    Source::Step { first, k, width } => {
+                        for part in parts(kernel, factor.count, width, piece.rows) {
+                            make_step(sweeps, (first, k), &part, kernel, to, room);
+                        }
                     }
                     Source::Panel(index) => {
                         make_panel(&panels[index], kernel, piece, to, room);
@@ -156,18 +156,26 @@ impl Batch {
     pub fn apply<T: Scalar>(&self, strips: &mut Strips<T>, made: &[T], products: &mut [T]) {
         for factor in &self.factors {
             match factor.source {
-                Source::Step { .. } => apply_step(factor, strips, made, products),
+                Source::Step { width, .. } => apply_step(factor, width, strips, made, products),
                 Source::Panel(_) => apply_panel(factor, strips, made, products),
             }
         }
     }
 }
 
-fn apply_step<T: Scalar>(factor: &Factor, strips: &mut Strips<T>, made: &[T], products: &mut [T]) {
-    let (kernel, count) = (strips.kernel, factor.count);
+fn apply_step<T: Scalar>(
+    factor: &Factor,
+    width: usize,
+    strips: &mut Strips<T>,
+    made: &[T],
+    products: &mut [T],
+) {
+    let kernel = strips.kernel;
     let [piece] = &factor.pieces[..] else { panic!("a step of sweeps is in one piece") };
-    for c in strips.each(piece.first, piece.rows) {
-        kernel.reflect(c, &made[piece.at..], count, products);
+    for part in parts(kernel, factor.count, width, piece.rows) {
+        for c in strips.each(piece.first + part.first, part.rows) {
+            kernel.reflect(c, &made[piece.at + part.at..], part.count, products);
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use faer::{MatMut, MatRef};
 use super::GROUP;
 use super::strips::Kernel;
 use crate::device::cpu::blas;
-use crate::device::cpu::product::DEEPEST;
+use crate::device::cpu::product::{DEEPEST, add_dots};
 use crate::device::{Op, PanelReflectors, SweepReflectors};
 use crate::scalar::Scalar;
 
@@ -33,6 +33,34 @@ pub struct Piece {
     pub at: usize,
 }
 
+/// Neighbouring sweeps in a step, whose reflectors are a factor.
+pub struct Part {
+    /// Their first row, and the first of them, in the step.
+    pub first: usize,
+    pub count: usize,
+    pub rows: usize,
+    /// Where its elements begin.
+    pub at: usize,
+}
+
+/// All parts of `rows` rows of a step of `count` sweeps, as they are applied, through a band of a width. Each
+/// sweep begins a row further down than the one before.
+pub fn parts(
+    kernel: Kernel,
+    count: usize,
+    width: usize,
+    rows: usize,
+) -> impl Iterator<Item = Part> {
+    let (most, mut at) = (kernel.sweeps(), 0);
+    (0..count).step_by(most).rev().map(move |first| {
+        let count = most.min(count - first);
+        let rows = (width + count - 1).min(rows - first);
+        let part = Part { first, count, rows, at };
+        at += kernel.reflector_elements(count, rows);
+        part
+    })
+}
+
 /// Columns of V of a panel with so many reflectors: whole units, with zeros.
 pub fn panel_columns(kernel: Kernel, count: usize) -> usize {
     count.next_multiple_of(kernel.units.cols)
@@ -43,7 +71,8 @@ pub fn most_elements(kernel: Kernel, n: usize, width: usize) -> usize {
     let columns = panel_columns(kernel, width);
     let panel = n.div_ceil(DEEPEST) * kernel.right_elements(DEEPEST, columns)
         + kernel.right_elements(columns, columns);
-    panel.max(kernel.reflector_elements(kernel.sweeps(), (width + kernel.sweeps()).min(DEEPEST)))
+    let step = parts(kernel, GROUP, width, width + GROUP).last().expect("one at least");
+    panel.max(step.at + kernel.reflector_elements(step.count, step.rows))
 }
 
 /// Elements of a worker's scratch to make them.
@@ -60,24 +89,24 @@ fn take<'m, T>(room: &mut &'m mut [T], count: usize) -> &'m mut [T] {
     first
 }
 
-/// Makes the factor of step k of `count` sweeps from `first` on.
+/// Makes a part of step k of sweeps from `first` on, in its place of the step's elements.
 ///
 /// # Safety
 /// *Order*: nothing writes a reflector.
 pub unsafe fn make_step<T: Scalar>(
     sweeps: &SweepReflectors<T>,
-    (first, count, k): (usize, usize, usize),
+    (first, k): (usize, usize),
+    part: &Part,
     kernel: Kernel,
-    piece: &Piece,
-    to: &mut [T],
+    step: &mut [T],
     mut room: &mut [T],
 ) {
-    let rows = piece.rows;
+    let Part { count, rows, .. } = *part;
     let v = take(&mut room, rows * count);
     v.fill(T::ZERO);
     let mut coefficients = [T::ZERO; GROUP];
     for (i, column) in v.chunks_exact_mut(rows).enumerate() {
-        if let Some(reflector) = sweeps.reflector(first + i, k) {
+        if let Some(reflector) = sweeps.reflector(first + part.first + i, k) {
             // SAFETY: the caller's promise.
             let reflector = unsafe { reflector.read() };
             let from = blas::column(reflector, 0);
@@ -87,12 +116,16 @@ pub unsafe fn make_step<T: Scalar>(
     }
     let v = MatRef::from_column_major_slice(v, rows, count);
     let width = count.next_multiple_of(kernel.units.cols);
+    let to = &mut step[part.at..][..kernel.reflector_elements(count, rows)];
     let (of_v, of_t) = to.split_at_mut(width * rows);
     kernel.right(v.transpose(), false, of_v);
     let gram = take(&mut room, count * count);
     gram.fill(T::ZERO);
     let transposed = MatMut::from_row_major_slice_mut(gram, count, count);
-    blas::gemm(transposed, T::ONE, v, Op::Adjoint, v);
+    match kernel.is_plain {
+        true => blas::gemm(transposed, T::ONE, v, Op::Adjoint, v),
+        false => add_dots(transposed, v, v),
+    }
     let t = take(&mut room, count * count);
     triangle(t, gram, &coefficients[..count]);
     of_t.fill(T::ZERO);

@@ -32,7 +32,7 @@ pub const WIDEST: usize = DEEPEST - GROUP;
 const LEAST: usize = 96;
 const MOST: usize = 128;
 /// Those of all workers take at most this part of a matrix, and so does a batch.
-const SHARE: usize = 12;
+const SHARE: usize = 14;
 /// A batch has as many elements at least, unless fewer do for all factors: each batch loads and stores
 /// all eigenvectors.
 const BATCH: usize = 1 << 19;

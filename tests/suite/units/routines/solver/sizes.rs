@@ -53,7 +53,7 @@ fn by_two_workers(name: &str, problem: &Problem) -> Sizes {
 /// The scratch of eigenvectors: that for packing is a part of it, and T is in A.
 #[test]
 fn eigenvectors_take_little_more_than_themselves() {
-    for (n, share) in [(4096, 0.15), (8192, 0.13)] {
+    for (n, share) in [(4096, 0.15), (8192, 0.115)] {
         let sizes = by_two_workers("eigenvectors", &square(n, 2, 1, DType::F64));
         let found = sizes.scratch() as f64 / (n * n) as f64;
         assert!((0.8 * share..share).contains(&found), "{n}: {found}");
