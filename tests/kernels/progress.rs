@@ -33,9 +33,12 @@ fn reports_follow_the_work_of_a_stream() {
     let (reports, waited) = reports(|| {
         let streams = streams();
         let mut system = System::new(None);
-        let late = |rank| match rank {
-            0 => delay(streams[0], 2000),
-            _ => sleep(Duration::from_millis(500)),
+        // Rank 0 has come by then.
+        let late = |rank| {
+            if rank == 1 {
+                sleep(Duration::from_millis(500));
+                delay(streams[0], 1500);
+            }
         };
         for outcome in run_after(&site, &devices, &streams, system.calls(), late) {
             outcome.unwrap();
