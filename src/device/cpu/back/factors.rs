@@ -118,7 +118,7 @@ pub unsafe fn make_step<T: Scalar>(
     let width = count.next_multiple_of(kernel.units.cols);
     let to = &mut step[part.at..][..kernel.reflector_elements(count, rows)];
     let (of_v, of_t) = to.split_at_mut(width * rows);
-    kernel.right(v.transpose(), false, of_v);
+    kernel.pack(v.transpose(), of_v);
     let gram = take(&mut room, count * count);
     gram.fill(T::ZERO);
     let transposed = MatMut::from_row_major_slice_mut(gram, count, count);
@@ -163,7 +163,7 @@ pub unsafe fn make_panel<T: Scalar>(
             }
         }
     }
-    kernel.right(MatRef::from_column_major_slice(v, rows, columns), false, to);
+    kernel.pack(MatRef::from_column_major_slice(v, rows, columns), to);
 }
 
 /// Makes T of a panel.
@@ -184,7 +184,7 @@ pub unsafe fn make_triangle<T: Scalar>(
     for (j, column) in t.chunks_exact_mut(columns).enumerate().take(all.ncols()) {
         column[..=j].copy_from_slice(&blas::column(all, j)[..=j]);
     }
-    kernel.right(MatRef::from_column_major_slice(t, columns, columns), false, to);
+    kernel.pack(MatRef::from_column_major_slice(t, columns, columns), to);
 }
 
 /// T from the coefficients of reflectors and the lower triangle of V^T conj(V) (Schreiber and Van Loan,

@@ -47,23 +47,15 @@ impl Kernel {
         lines.next_multiple_of(self.units.cols) * depth
     }
 
-    /// The right factor R, of which `lines` is the transpose, or its conjugate if `conjugated`.
-    pub fn right<'m, T: Scalar>(
-        self,
-        lines: MatRef<T>,
-        conjugated: bool,
-        memory: &'m mut [T],
-    ) -> Right<'m, T> {
+    /// Makes the right factor of which `lines` is the transpose, in the first elements of `memory`.
+    pub fn pack<T: Scalar>(self, lines: MatRef<T>, memory: &mut [T]) {
         let (count, depth) = lines.shape();
         if !self.is_plain {
-            return Right::Packed(Packed::new(lines, conjugated, self.units.cols, memory));
+            Packed::new(lines, false, self.units.cols, memory);
+            return;
         }
         let memory = &mut memory[..count * depth];
-        MatMut::from_column_major_slice_mut(&mut *memory, count, depth).copy_from(lines);
-        if conjugated {
-            memory.iter_mut().for_each(|x| *x = T::conj_impl(x));
-        }
-        Right::Plain(MatRef::from_column_major_slice(memory, count, depth))
+        MatMut::from_column_major_slice_mut(memory, count, depth).copy_from(lines);
     }
 
     /// A right factor that is in the first elements of `memory`.
