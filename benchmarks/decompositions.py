@@ -25,7 +25,7 @@ Run: python benchmarks/decompositions.py [--task lstsq] [--devices 2] [--shapes 
 | what, of task "eigvalsh" | meaning |
 |---|---|
 | meshsolve | `eigvalsh` of an A by rows |
-| meshsolve, band 64 | the same by a direct call with a band of that width, for each of `--bands` |
+| meshsolve, band 64 | a direct call with a band of that width, for each of `--bands`; 0: as chosen |
 | jnp | `jnp.linalg.eigvalsh` on the same shards |
 | jnp, one device | the same with all of A on one device |
 | SciPy evr, SciPy evd | LAPACK's drivers by `scipy.linalg.eigvalsh`, which copies A |
@@ -86,7 +86,7 @@ def main() -> None:
         type=int,
         help="only so many contenders of the table; those of several processes come last",
     )
-    parser.add_argument("--bands", help="widths of bands, instead of competitors: 32,64,96")
+    parser.add_argument("--bands", help="widths of bands, instead of competitors: 0,64,96")
     parser.add_argument("--subset", type=int, help="so many eigenvectors, of task eigh: 16")
     options = parser.parse_args()
     if options.subset and (options.task != "eigh" or options.bands):

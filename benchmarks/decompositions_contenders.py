@@ -181,7 +181,10 @@ def of_subset(count: int, m: int, n: int, devices: int) -> Iterator[Contender]:
 
 
 def of_bands(name: str, widths: list[int], m: int, n: int, devices: int) -> Iterator[Contender]:
-    """meshsolve's eigenvalues, with eigenvectors for "eigh", by bands of these widths."""
+    """meshsolve's eigenvalues, with eigenvectors for "eigh", by bands of these widths.
+
+    With 0 the library chooses.
+    """
     a = _hermitian(name, m, n)
     mesh = jax.make_mesh((devices,), ("x",), axis_types=(AxisType.Auto,))
     rows, parts = PartitionSpec("x", None), 4 if name == "eigh" else 1
@@ -195,7 +198,9 @@ def of_bands(name: str, widths: list[int], m: int, n: int, devices: int) -> Iter
             ms.ffi_target(), (*matrices, real, info), input_output_aliases={1: 0}
         )
         routine = "eigenvectors" if name == "eigh" else "eigenvalues"
-        own = {"lower": np.int64(1), "tile": np.int64(width), "world": np.int64(devices)}
+        own = {"lower": np.int64(1), "world": np.int64(devices)}
+        if width:
+            own["tile"] = np.int64(width)
         *_, w, _ = call(place, a, routine=routine, **own)
         return w
 
@@ -208,7 +213,9 @@ def of_bands(name: str, widths: list[int], m: int, n: int, devices: int) -> Iter
             check_vma=False,
         )
         yield Contender(
-            f"meshsolve, band {width}", *_compiled(run, shards, a.nbytes, devices), parts
+            f"meshsolve, band {width or 'chosen'}",
+            *_compiled(run, shards, a.nbytes, devices),
+            parts,
         )
 
 

@@ -27,7 +27,7 @@ pub struct Progress {
     pub task: Task,
     /// Of the work of the call.
     pub share: f64,
-    /// Since all devices have come.
+    /// Since the work began: all devices of this process had come.
     pub seconds: f64,
 }
 
@@ -83,7 +83,7 @@ pub fn is_progress_wanted() -> bool {
     settings::log_progress() || is_on()
 }
 
-/// Reports that a call has done this share of a stage. All its devices had come at `since`.
+/// Reports that a call whose work began at `since` has done this share of a stage.
 pub fn report(task: &Task, since: Instant, share: f64) {
     if !is_progress_wanted() || !is_due() {
         return;

@@ -37,7 +37,7 @@ fn reports_follow_the_work_of_a_stream() {
         let late = |rank| {
             if rank == 1 {
                 sleep(Duration::from_millis(500));
-                delay(streams[0], 1500);
+                delay(streams[0], 2000);
             }
         };
         for outcome in run_after(&site, &devices, &streams, system.calls(), late) {
@@ -49,8 +49,8 @@ fn reports_follow_the_work_of_a_stream() {
     assert_eq!((task.routine, task.n, task.stage), ("posv", 12, "factor"));
     assert!(0.0 < *share && *share < 1.0, "{share} after {seconds} s");
     assert!(
-        waited > 0.1 && 1.0 <= *seconds && *seconds <= took - waited,
-        "{seconds} s of {took} s"
+        waited > 0.1 && 1.1 <= *seconds && *seconds <= took - waited,
+        "{seconds} s of {took} s, {waited} s waited"
     );
 }
 

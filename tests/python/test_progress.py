@@ -36,16 +36,17 @@ def test_a_function_gets_shares_of_the_work():
         ms.solve(a[:64, :64], np.ones(64)).block_until_ready()
         while not found or found[-1][1:3] != (n, "done"):
             time.sleep(0.01)
-        tell([progress for progress in found if progress.n == n])
+        tell([progress for progress in found if progress.n == n], took)
         """
     )
-    (reports,) = ran.reported
+    reports, took = ran.reported
     name, _, stage, share, elapsed, remaining = zip(*reports, strict=True)
     # Calls of inv alone are reported, the short one of solve is not.
     assert {*name} == {"lu_inverse"} and {*stage} <= {"factor", "invert", "done"}
     assert stage[-1] == "done" and len(stage) > 1
     assert list(share) == sorted(share) and 0 < share[0] < 1 == share[-1]
     assert elapsed[0] >= 1 and list(elapsed) == sorted(elapsed)
+    assert elapsed[-1] == took["total"] - took["wait"] < took["total"]
     assert remaining[0] > remaining[-1] == 0
     assert remaining[0] == pytest.approx(elapsed[0] * (1 - share[0]) / share[0])
 

@@ -16,7 +16,7 @@ class Progress(NamedTuple):
       n: the order of A, or its columns.
       stage: what the call does now, one of ``last_call``'s phases; "done" at its end.
       share: of the work of the call, 0 to 1.
-      elapsed: seconds since all devices have come to the call.
+      elapsed: seconds since the work began, when all devices of this process have come.
       remaining: an estimate of the seconds to its end.
 
     Examples:

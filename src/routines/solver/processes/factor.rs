@@ -60,7 +60,6 @@ impl<T: Scalar> Part<T> {
             scratch,
             panels: Panels::new(&grid.ranks, order.width, &mut self.staged),
             task: self.task,
-            begun: self.begun,
         };
         factorisation.run()?;
         drop(factorisation);
@@ -80,8 +79,7 @@ struct Factorisation<'a, T> {
     scratch: Vec<Cells<'a, T>>,
     panels: Panels<'a, T>,
     /// For reports of progress.
-    task: Option<Task>,
-    begun: Instant,
+    task: Option<(Task, Instant)>,
 }
 
 impl<'a, T: Scalar> Factorisation<'a, T> {
@@ -103,8 +101,8 @@ impl<'a, T: Scalar> Factorisation<'a, T> {
                 self.prepare(next)?;
                 self.apply(&panel, others)?;
             }
-            if let Some(task) = &self.task {
-                log::report(task, self.begun, share_of_square(next.get(), columns.count()));
+            if let Some((task, begun)) = &self.task {
+                log::report(task, *begun, share_of_square(next.get(), columns.count()));
             }
         }
         (0..2).try_for_each(|either| self.panels.finish(either))?;

@@ -137,8 +137,7 @@ struct Part<T> {
     eigenvalues: Vec<f64>,
     since: Instant,
     /// The stage of the call, on the first process, and when the work began.
-    task: Option<Task>,
-    begun: Instant,
+    task: Option<(Task, Instant)>,
     phases: Vec<(&'static str, f64)>,
 }
 
@@ -171,7 +170,6 @@ impl<T: Scalar> Part<T> {
             eigenvalues: Vec::new(),
             since: Instant::now(),
             task: None,
-            begun: Instant::now(),
             phases: Vec::new(),
         };
         part.with_operands()
@@ -277,8 +275,8 @@ impl<T: Scalar> Work for Part<T> {
     }
 
     fn run(mut self: Box<Self>, grid: &Grid) -> Result<()> {
-        self.begun = Instant::now();
-        self.phases.push(("wait", (self.begun - self.since).as_secs_f64()));
+        let begun = Instant::now();
+        self.phases.push(("wait", (begun - self.since).as_secs_f64()));
         for (ret, slot) in self.options.routine.signature.rets.iter().enumerate() {
             if let Some(arg) = slot.from {
                 // SAFETY: memory of the CPU, which this thread alone uses until the reply.
@@ -289,7 +287,7 @@ impl<T: Scalar> Work for Part<T> {
             let (m, n, k) = (self.m(), self.n(), self.rhs);
             for (stage, task) in self.options.routine.tasks([m, n, k, n], false) {
                 let from = Instant::now();
-                self.task = Some(task).filter(|_| grid.ranks.rank() == 0);
+                self.task = Some((task, begun)).filter(|_| grid.ranks.rank() == 0);
                 self.perform(stage, grid)?;
                 self.phases.push((stage.name(), from.elapsed().as_secs_f64()));
             }
