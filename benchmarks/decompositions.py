@@ -25,7 +25,7 @@ Run: python benchmarks/decompositions.py [--task lstsq] [--devices 2] [--shapes 
 | what, of task "eigvalsh" | meaning |
 |---|---|
 | meshsolve | `eigvalsh` of an A by rows |
-| meshsolve, band 64 | a direct call with a band of that width, for each of `--bands`; 0: as chosen |
+| meshsolve, band 64 | a direct call with a band of that width, for each of `--bands`; 0: any |
 | jnp | `jnp.linalg.eigvalsh` on the same shards |
 | jnp, one device | the same with all of A on one device |
 | SciPy evr, SciPy evd | LAPACK's drivers by `scipy.linalg.eigvalsh`, which copies A |
