@@ -223,12 +223,14 @@ aarch64-tools:
 AARCH64_SKIP := larger_matrices algorithms::scalars::factor_and_solve inverses_from_factors kinds:: \
 	shared_steps_give solve_lines:: update:: transpose_panel::small_shapes residuals_of_many_columns \
 	thin_q_and_r_by_rows
-# qemu keeps memory for each thread that ends: the longest loops, of transpositions, have an eighth of their cases.
+# qemu keeps memory for each thread that ends: two processes have the tests, and the longest loops, of
+# transpositions, an eighth of their cases.
 test-aarch64: export TESTS_EVERY := 8
 test-aarch64: export TESTS_PART := $(PART)
 test-aarch64: aarch64-tools
-	$(AARCH64_ENV) cargo test --release --locked --package meshsolve --test suite --target $(AARCH64) \
-		-- $(ON_CPUS) $(AARCH64_SKIP:%=--skip %)
+	for part in "--skip units::" units::; do \
+		$(AARCH64_ENV) cargo test --release --locked --package meshsolve --test suite --target $(AARCH64) \
+		-- $(ON_CPUS) $(AARCH64_SKIP:%=--skip %) $$part || exit 1; done
 	$(BY_THEMSELVES) $(AARCH64_ENV) cargo test --release --locked --package meshsolve --test alone \
 		--target $(AARCH64) -- log:: scratch::
 

@@ -9,6 +9,11 @@ use faer::MatRef;
 
 use super::Packed;
 use crate::scalar::Scalar;
+use crate::transpose::memory::{LINE, prefetch};
+
+/// From the steps of an adjoint unit that are multiplied to those that are prefetched, in units of the packed
+/// factor: they are too far from each other for the processor's own prefetches.
+const AHEAD: usize = 3;
 
 /// Columns in units of the kernel.
 pub trait RightFactor<T: Scalar>: Copy {
@@ -227,6 +232,10 @@ impl<T: Scalar, const N: usize> Numbers<T::Real> for AdjointUnit<T, N> {
     #[inline(always)]
     fn after(self) -> Self {
         let at = self.at.wrapping_add(self.next);
+        let later = self.at.wrapping_add(AHEAD * self.next).cast::<u8>();
+        for byte in (0..Self::STEPS * N * size_of::<T::Real>()).step_by(LINE) {
+            prefetch(later.wrapping_add(byte));
+        }
         AdjointUnit { at, depth: self.depth - Self::STEPS, ..self }
     }
 }
