@@ -170,11 +170,11 @@ fn apply_step<T: Scalar>(
     made: &[T],
     products: &mut [T],
 ) {
-    let kernel = strips.kernel;
+    let (kernel, apart) = (strips.kernel, strips.apart());
     let [piece] = &factor.pieces[..] else { panic!("a step of sweeps is in one piece") };
     for part in parts(kernel, factor.count, width, piece.rows) {
         for c in strips.each(piece.first + part.first, part.rows) {
-            kernel.reflect(c, &made[piece.at + part.at..], part.count, products);
+            kernel.reflect(c, apart, &made[piece.at + part.at..], part.count, products);
         }
     }
 }

@@ -107,11 +107,18 @@ impl Kernel {
     }
 
     /// `C <- C - ((C conj(V)) T^T) V^T` for a strip C. The lines of V^T are a right factor; after them come
-    /// those of -T. `memory` is for two products.
-    pub fn reflect<T: Scalar>(self, c: &mut [T], made: &[T], count: usize, memory: &mut [T]) {
+    /// those of -T. `memory` is for two products, and the strip that comes next is `apart` elements later.
+    pub fn reflect<T: Scalar>(
+        self,
+        c: &mut [T],
+        apart: usize,
+        made: &[T],
+        count: usize,
+        memory: &mut [T],
+    ) {
         let (height, rows) = (self.units.rows, c.len() / self.units.rows);
         if !self.is_plain {
-            return Reflectors::of(made, self.units, count, rows).apply(c);
+            return Reflectors::of(made, self.units, count, rows).apply(c, apart);
         }
         let mut c = self.columns_of(c);
         let (v, t) = made.split_at(count * rows);
@@ -165,10 +172,16 @@ impl<'m, T: Scalar> Strips<'m, T> {
         self.count.next_multiple_of(self.kernel.units.rows)
     }
 
+    /// Elements from a strip to the next one.
+    pub fn apart(&self) -> usize {
+        self.kernel.units.rows * self.columns.len()
+    }
+
     /// `count` columns from `first` on of each strip.
     pub fn each(&mut self, first: usize, count: usize) -> impl Iterator<Item = &mut [T]> {
         let (height, first) = (self.kernel.units.rows, first - self.columns.start);
-        let strips = self.memory.chunks_exact_mut((height * self.columns.len()).max(1));
+        let apart = self.apart();
+        let strips = self.memory.chunks_exact_mut(apart.max(1));
         strips.map(move |strip| &mut strip[first * height..(first + count) * height])
     }
 
@@ -177,7 +190,7 @@ impl<'m, T: Scalar> Strips<'m, T> {
     /// # Safety
     /// *Order*: nobody writes these elements.
     pub unsafe fn load(&mut self, from: &Columns<T>, first: usize, factors: Option<&[(f64, f64)]>) {
-        let (height, size) = (self.kernel.units.rows, self.kernel.units.rows * self.columns.len());
+        let (height, size) = (self.kernel.units.rows, self.apart());
         if !self.count.is_multiple_of(height) {
             let last = self.memory.len() - size;
             self.memory[last..].fill(T::ZERO);
@@ -202,7 +215,7 @@ impl<'m, T: Scalar> Strips<'m, T> {
     /// # Safety
     /// *Order*: nobody else accesses these elements.
     pub unsafe fn store(&self, to: &Columns<T>, first: usize, conjugated: bool) {
-        let (height, size) = (self.kernel.units.rows, self.kernel.units.rows * self.columns.len());
+        let (height, size) = (self.kernel.units.rows, self.apart());
         for (at, rows) in rows_of(to, self.columns.clone(), first, self.count).enumerate() {
             // SAFETY: the caller's promise.
             let parts = blas::column_mut(unsafe { rows.write() }, 0).chunks_mut(height);

@@ -6,7 +6,7 @@
 use bytemuck::Zeroable;
 use pulp::Simd;
 
-use super::right::{Conjugated, Unit};
+use super::right::{Conjugated, Prefetching, Unit};
 use super::tile::{Sums, Work, dispatch, multiply_numbers};
 use super::{Packed, Units};
 use crate::scalar::{Lanes, Scalar, Vector};
@@ -26,9 +26,10 @@ impl<'a, T: Scalar> Reflectors<'a, T> {
         Reflectors { v: Packed::of(v, units.cols, count, rows), t }
     }
 
-    /// Applies them to packed rows, one unit of them: `c` has them column by column.
-    pub fn apply(&self, c: &mut [T]) {
-        dispatch(Apply { reflectors: self, c });
+    /// Applies them to packed rows, one unit of them: `c` has them column by column. The unit that
+    /// comes next is `apart` elements later.
+    pub fn apply(&self, c: &mut [T], apart: usize) {
+        dispatch(Apply { reflectors: self, c, apart });
     }
 }
 
@@ -36,6 +37,7 @@ impl<'a, T: Scalar> Reflectors<'a, T> {
 pub struct Apply<'a, T> {
     pub reflectors: &'a Reflectors<'a, T>,
     pub c: &'a mut [T],
+    pub apart: usize,
 }
 
 impl<T: Scalar> Work for Apply<'_, T> {
@@ -48,6 +50,8 @@ impl<T: Scalar> Work for Apply<'_, T> {
         assert_eq!(v.unit(), columns, "units of the kernel");
         assert_eq!(self.c.len(), height * v.depth(), "a step for each column");
         let [of_v, of_t] = [v, t].map(|packed| Unit::<T::Real, N>::of(packed.all()));
+        let later = self.c.as_ptr().wrapping_add(self.apart).cast();
+        let of_v = Prefetching { of: of_v, later, bytes: V * size_of::<Vector<T, S>>() };
         // SAFETY: V vectors of C for each step of V.
         let sums = unsafe { multiply_numbers::<T, S, V, N, _>(simd, self.c, Conjugated(of_v)) };
         // A copy, as sums with an address would not stay in registers.

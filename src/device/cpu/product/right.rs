@@ -143,6 +143,39 @@ impl<R, C: Numbers<R>> Numbers<R> for Conjugated<C> {
     }
 }
 
+/// The same numbers. Other memory is prefetched while they are multiplied, `bytes` of it for each step.
+#[derive(Clone, Copy)]
+pub struct Prefetching<C> {
+    pub of: C,
+    pub later: *const u8,
+    pub bytes: usize,
+}
+
+impl<R, C: Numbers<R>> Numbers<R> for Prefetching<C> {
+    const STEPS: usize = C::STEPS;
+    const CONJUGATES: bool = C::CONJUGATES;
+
+    #[inline(always)]
+    fn depth(&self) -> usize {
+        self.of.depth()
+    }
+
+    #[inline(always)]
+    unsafe fn get(&self, step: usize, j: usize) -> R {
+        // SAFETY: the caller promises it.
+        unsafe { self.of.get(step, j) }
+    }
+
+    #[inline(always)]
+    fn after(self) -> Self {
+        let bytes = C::STEPS * self.bytes;
+        for at in (0..bytes).step_by(LINE) {
+            prefetch(self.later.wrapping_add(at));
+        }
+        Prefetching { of: self.of.after(), later: self.later.wrapping_add(bytes), ..self }
+    }
+}
+
 /// Of contiguous columns of T, `stride` real numbers apart.
 #[derive(Clone, Copy)]
 struct Columns<T: Scalar> {

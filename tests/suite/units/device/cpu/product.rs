@@ -196,13 +196,15 @@ fn check_reflectors<T: Scalar>() {
         }
     }
     all::<T>(units_of::<T>(AVX2), |reflectors, c| {
-        Apply { reflectors, c }.run::<_, { AVX2.vectors }, { AVX2.columns }>(Scalar256b);
+        Apply { reflectors, apart: c.len(), c }
+            .run::<_, { AVX2.vectors }, { AVX2.columns }>(Scalar256b);
     });
     all::<T>(units_of::<T>(AVX512), |reflectors, c| {
-        Apply { reflectors, c }.run::<_, { AVX512.vectors }, { AVX512.columns }>(Scalar512b);
+        Apply { reflectors, apart: c.len(), c }
+            .run::<_, { AVX512.vectors }, { AVX512.columns }>(Scalar512b);
     });
     let Some(units) = Units::of::<T>() else { return };
-    all::<T>(units, |reflectors, c| reflectors.apply(c));
+    all::<T>(units, |reflectors, c| reflectors.apply(c, c.len()));
 }
 
 #[test]
