@@ -224,11 +224,11 @@ fn of_panels<T: Scalar>(n: usize, k: usize, first: usize, kernel: Kernel) {
     }
 }
 
-/// Panels of a whole matrix have little more than half of its elements: V once, and T. With units of six
-/// columns, 16 become 18.
+/// Panels of a whole matrix have little more than half of its elements: V once, and T. Their 24 columns are
+/// whole units of every kernel.
 #[test]
 fn a_batch_has_v_of_panels_once() {
-    let (n, k) = (300, 16);
+    let (n, k) = (300, 24);
     let mut memory = vec![0.0f64; n * n];
     let all = Cells::of(&mut memory).by_columns(n, n, n);
     let panel =
@@ -237,8 +237,8 @@ fn a_batch_has_v_of_panels_once() {
     let sweeps = SweepReflectors::new(Columns::new([all]), n, 1);
     for kernel in [PLAIN, Kernel::of::<f64>()] {
         let batches = |room| batch::batches(&sweeps, &panels, kernel, room).len();
-        assert_eq!(batches(n * n * 3 / 4), 1);
-        assert_eq!(batches(n * n * 3 / 8), 2);
+        assert_eq!(batches(n * n * 2 / 3), 1);
+        assert_eq!(batches(n * n / 3), 2);
     }
 }
 
