@@ -20,12 +20,6 @@ impl<'a, T> Columns<'a, T> {
         Columns { blocks: placed.filter(|(_, block)| block.cols() > 0).collect() }
     }
 
-    /// Columns from `first` to `end`.
-    pub fn each(&self, first: usize, end: usize) -> impl Iterator<Item = Cells<'a, T>> {
-        let columns = |block: Cells<'a, T>| (0..block.cols()).map(move |j| block.column(j));
-        self.range(first, end).flat_map(columns)
-    }
-
     /// Column j. Panics if there is none.
     pub fn column(&self, j: usize) -> Cells<'a, T> {
         let at = self.blocks.partition_point(|&(first, _)| first <= j) - 1;

@@ -100,6 +100,14 @@ pub fn prefetch(address: *const u8) {
     let _ = address;
 }
 
+/// Prefetches a line from `address` on, then the others of `bytes` bytes.
+#[inline(always)]
+pub fn prefetch_lines(address: *const u8, bytes: usize) {
+    for at in (0..bytes).step_by(LINE) {
+        prefetch(address.wrapping_add(at));
+    }
+}
+
 /// As [`prefetch`], but past the first-level cache, for data that is not needed at once.
 #[inline(always)]
 pub fn prefetch_far(address: *const u8) {

@@ -68,7 +68,7 @@ impl<T: Scalar> Solver<T> {
     }
 
     fn parts(&self) -> Parts {
-        Parts::of::<T>(self.problem.n, self.sizes.workers, self.sizes.columns().widest())
+        Parts::of::<T>(self.problem.n, self.sizes.columns().widest())
     }
 
     /// After `transform_back`: to the form in which the caller's storage has V.

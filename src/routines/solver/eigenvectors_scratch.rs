@@ -17,8 +17,8 @@ pub struct Parts {
 
 impl Parts {
     /// For a matrix of order n, and reflectors up to a width.
-    pub fn of<T: Scalar>(n: usize, workers: usize, width: usize) -> Parts {
-        Parts { back: Room::of::<T>(n, workers, width), divide: real_columns::room::<T>(n) }
+    pub fn of<T: Scalar>(n: usize, width: usize) -> Parts {
+        Parts { back: Room::of::<T>(n, width), divide: real_columns::room::<T>(n) }
     }
 
     /// Elements of all for so many workers.

@@ -108,7 +108,7 @@ impl<T: Scalar> Solver<T> {
         let of_host = sizes.is_rank && sizes.goes_back;
         let host = of_host.then(|| {
             let (n, widest) = (problem.n, sizes.columns().widest());
-            let batch = Parts::of::<T>(n, sizes.workers, widest).back.shared;
+            let batch = Parts::of::<T>(n, widest).back.shared;
             Scratch::new((2 * n * n + batch) * size_of::<T>())
         });
         let figures = figures::<T>(&options, &problem, &sizes, call_memory.visible);

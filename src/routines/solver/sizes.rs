@@ -322,7 +322,7 @@ impl Sizes {
         let kept = if goes_back { columns.count() } else { 0 };
         // Ranks do that in memory of the host.
         let vectors = if goes_back && !is_rank {
-            let all = dispatch!(dtype, T => Parts::of::<T>(n, workers, widest),
+            let all = dispatch!(dtype, T => Parts::of::<T>(n, widest),
                 else => panic!("{} is no dtype of the solvers", dtype.name()));
             all.elements(workers).saturating_sub(workers * own)
         } else {

@@ -71,9 +71,10 @@ pub fn batches<T: Scalar>(
     let mut all = vec![Batch::default()];
     let mut add = |source, count, first: usize, rows: usize| {
         let mut factor = Factor { source, count, pieces: Vec::new() };
+        let deepest = if matches!(source, Source::Panel(_)) { DEEPEST } else { rows };
         let mut at = 0;
-        for row in (0..rows).step_by(DEEPEST) {
-            let piece = Piece { first: first + row, row, rows: DEEPEST.min(rows - row), at };
+        for row in (0..rows).step_by(deepest) {
+            let piece = Piece { first: first + row, row, rows: deepest.min(rows - row), at };
             at += factor.elements_of(kernel, &piece);
             factor.pieces.push(piece);
         }
@@ -163,6 +164,7 @@ impl Batch {
     }
 }
 
+/// The parts serve a strip one after another, as its rows stay in the first-level cache then.
 fn apply_step<T: Scalar>(
     factor: &Factor,
     width: usize,
@@ -170,11 +172,12 @@ fn apply_step<T: Scalar>(
     made: &[T],
     products: &mut [T],
 ) {
-    let (kernel, apart) = (strips.kernel, strips.apart());
+    let (kernel, height) = (strips.kernel, strips.kernel.units.rows);
     let [piece] = &factor.pieces[..] else { panic!("a step of sweeps is in one piece") };
-    for part in parts(kernel, factor.count, width, piece.rows) {
-        for c in strips.each(piece.first + part.first, part.rows) {
-            kernel.reflect(c, apart, &made[piece.at + part.at..], part.count, products);
+    for c in strips.each(piece.first, piece.rows) {
+        for part in parts(kernel, factor.count, width, piece.rows) {
+            let c = &mut c[height * part.first..][..height * part.rows];
+            kernel.reflect(c, &made[piece.at + part.at..], part.count, products);
         }
     }
 }

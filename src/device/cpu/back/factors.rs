@@ -15,8 +15,8 @@ use std::cmp::Ordering;
 
 use faer::{MatMut, MatRef};
 
-use super::GROUP;
 use super::strips::Kernel;
+use super::{GROUP, SWEEPS};
 use crate::device::cpu::blas;
 use crate::device::cpu::product::{DEEPEST, add_dots};
 use crate::device::{Op, PanelReflectors, SweepReflectors};
@@ -71,7 +71,8 @@ pub fn most_elements(kernel: Kernel, n: usize, width: usize) -> usize {
     let columns = panel_columns(kernel, width);
     let panel = n.div_ceil(DEEPEST) * kernel.right_elements(DEEPEST, columns)
         + kernel.right_elements(columns, columns);
-    let step = parts(kernel, GROUP, width, width + GROUP).last().expect("one at least");
+    let group = GROUP.min(n.max(1));
+    let step = parts(kernel, group, width, width + group).last().expect("one at least");
     panel.max(step.at + kernel.reflector_elements(step.count, step.rows))
 }
 
@@ -104,7 +105,7 @@ pub unsafe fn make_step<T: Scalar>(
     let Part { count, rows, .. } = *part;
     let v = take(&mut room, rows * count);
     v.fill(T::ZERO);
-    let mut coefficients = [T::ZERO; GROUP];
+    let mut coefficients = [T::ZERO; SWEEPS];
     for (i, column) in v.chunks_exact_mut(rows).enumerate() {
         if let Some(reflector) = sweeps.reflector(first + part.first + i, k) {
             // SAFETY: the caller's promise.

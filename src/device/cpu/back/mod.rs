@@ -25,16 +25,15 @@ use crate::matrix::{Cells, Columns};
 use crate::scalar::Scalar;
 
 /// The most sweeps of which a step is applied before the next one, while its rows are in a cache.
-const GROUP: usize = 32;
+const GROUP: usize = 64;
+/// The most sweeps in a factor I - V T V^H.
+const SWEEPS: usize = 32;
 /// The widest band: all rows of V in a factor of sweeps are the inner dimension of one product.
-pub const WIDEST: usize = DEEPEST - GROUP;
-/// The fewest eigenvectors at a time, and the most.
-const LEAST: usize = 96;
-const MOST: usize = 128;
-/// Those of all workers take at most this part of a matrix, and so does a batch.
-const SHARE: usize = 14;
-/// A batch has as many elements at least, unless fewer do for all factors: each batch loads and stores
-/// all eigenvectors.
+pub const WIDEST: usize = DEEPEST - SWEEPS;
+/// Eigenvectors at a time have at most so many bytes of each row of C.
+const ROW_BYTES: usize = 576;
+/// A batch has as many elements at least, unless fewer do for all factors: each batch loads and stores all
+/// eigenvectors. It has 3/32 of those of a matrix, if that is more.
 const BATCH: usize = 1 << 19;
 /// All factors have fewer elements than so many matrices, where bands are 16 wide or more.
 const MATRICES: usize = 5;
@@ -60,7 +59,7 @@ pub struct Place {
     pub workers: usize,
 }
 
-/// Elements of scratch of so many workers for a matrix of order n, with reflectors up to a width.
+/// Elements of scratch for a matrix of order n, with reflectors up to a width.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     /// For a batch, once.
@@ -70,14 +69,14 @@ pub struct Room {
 }
 
 impl Room {
-    pub fn of<T: Scalar>(n: usize, workers: usize, width: usize) -> Self {
+    pub fn of<T: Scalar>(n: usize, width: usize) -> Self {
         let kernel = Kernel::of::<T>();
-        let most = at_a_time(kernel, n, workers);
+        let most = at_a_time::<T>(kernel, n);
         let strips = Strips::<T>::elements(kernel, n, most);
         // And one strip more.
         let count = factors::panel_columns(kernel, width.max(kernel.sweeps()));
         let products = (most + kernel.units.rows) * count;
-        let batch = (n * n / SHARE).max(BATCH.min(MATRICES * n * n));
+        let batch = (3 * n * n / 32).max(BATCH.min(MATRICES * n * n));
         Room {
             shared: batch.max(factors::most_elements(kernel, n, width)),
             own: (strips + products).max(factors::room(kernel, width)),
@@ -86,8 +85,8 @@ impl Room {
 }
 
 /// Eigenvectors at a time: whole units, because the kernel works on all rows of a unit.
-fn at_a_time(kernel: Kernel, n: usize, workers: usize) -> usize {
-    let most = (n / (SHARE * workers)).clamp(LEAST, MOST).min(n);
+fn at_a_time<T: Scalar>(kernel: Kernel, n: usize) -> usize {
+    let most = (ROW_BYTES / size_of::<T>()).min(n);
     (most / kernel.units.rows).max(1) * kernel.units.rows
 }
 
@@ -121,7 +120,7 @@ impl<T: Scalar> Back<'_, '_, T> {
             let conjugates = number == last && self.conjugates;
             let top = if phases.is_some() || conjugates { 0 } else { batch.top(n) };
             let which = share(&self.wanted, kernel.units.rows, place);
-            let most = at_a_time(kernel, n, place.workers);
+            let most = at_a_time::<T>(kernel, n);
             for first in which.clone().step_by(most) {
                 // The next barrier would notice, but a batch takes seconds.
                 if is_stopped() {

@@ -9,14 +9,14 @@ use faer::{MatMut, MatRef};
 
 use super::super::blas;
 use super::super::product::{Packed, Reflectors, Units, copy_lines, multiply, multiply_adjoint};
-use super::GROUP;
+use super::SWEEPS;
 use crate::device::Op;
-use crate::matrix::{Cells, Columns};
+use crate::matrix::Columns;
 use crate::scalar::Scalar;
-use crate::transpose::memory::{LINE, prefetch};
+use crate::transpose::memory::{LINE, prefetch_far};
 
 /// Columns from the one that is copied to the one that is prefetched.
-const AHEAD: usize = 6;
+const AHEAD: usize = 32;
 
 /// Rows of a strip, and lines of a factor, on processors without a product kernel.
 pub const PLAIN: Units = Units { rows: 32, cols: 1 };
@@ -39,7 +39,7 @@ impl Kernel {
     /// Sweeps whose reflectors are a factor. With more of them, V has more zeros. The kernel has its full speed
     /// with a unit.
     pub fn sweeps(self) -> usize {
-        if self.is_plain { GROUP } else { self.units.cols }
+        if self.is_plain { SWEEPS } else { self.units.cols }
     }
 
     /// Elements of a right factor.
@@ -107,18 +107,11 @@ impl Kernel {
     }
 
     /// `C <- C - ((C conj(V)) T^T) V^T` for a strip C. The lines of V^T are a right factor; after them come
-    /// those of -T. `memory` is for two products, and the strip that comes next is `apart` elements later.
-    pub fn reflect<T: Scalar>(
-        self,
-        c: &mut [T],
-        apart: usize,
-        made: &[T],
-        count: usize,
-        memory: &mut [T],
-    ) {
+    /// those of -T. `memory` is for two products.
+    pub fn reflect<T: Scalar>(self, c: &mut [T], made: &[T], count: usize, memory: &mut [T]) {
         let (height, rows) = (self.units.rows, c.len() / self.units.rows);
         if !self.is_plain {
-            return Reflectors::of(made, self.units, count, rows).apply(c, apart);
+            return Reflectors::of(made, self.units, count, rows).apply(c);
         }
         let mut c = self.columns_of(c);
         let (v, t) = made.split_at(count * rows);
@@ -172,16 +165,16 @@ impl<'m, T: Scalar> Strips<'m, T> {
         self.count.next_multiple_of(self.kernel.units.rows)
     }
 
-    /// Elements from a strip to the next one.
-    pub fn apart(&self) -> usize {
+    /// Elements of a strip.
+    fn size(&self) -> usize {
         self.kernel.units.rows * self.columns.len()
     }
 
     /// `count` columns from `first` on of each strip.
     pub fn each(&mut self, first: usize, count: usize) -> impl Iterator<Item = &mut [T]> {
         let (height, first) = (self.kernel.units.rows, first - self.columns.start);
-        let apart = self.apart();
-        let strips = self.memory.chunks_exact_mut(apart.max(1));
+        let size = self.size();
+        let strips = self.memory.chunks_exact_mut(size.max(1));
         strips.map(move |strip| &mut strip[first * height..(first + count) * height])
     }
 
@@ -190,24 +183,24 @@ impl<'m, T: Scalar> Strips<'m, T> {
     /// # Safety
     /// *Order*: nobody writes these elements.
     pub unsafe fn load(&mut self, from: &Columns<T>, first: usize, factors: Option<&[(f64, f64)]>) {
-        let (height, size) = (self.kernel.units.rows, self.apart());
+        let (height, size) = (self.kernel.units.rows, self.size());
         if !self.count.is_multiple_of(height) {
             let last = self.memory.len() - size;
             self.memory[last..].fill(T::ZERO);
         }
-        for (at, rows) in rows_of(from, self.columns.clone(), first, self.count).enumerate() {
+        let (columns, memory) = (self.columns.clone(), &mut self.memory);
+        for_parts(from, columns.clone(), first..first + self.count, height, |at, part| {
             // SAFETY: the caller's promise.
-            let parts = blas::column(unsafe { rows.read() }, 0).chunks(height);
-            let factor = factors.map(|all| all[self.columns.start + at]);
-            let factor = factor.map(|(re, im)| T::of_parts(re, im));
-            for (strip, part) in self.memory.chunks_exact_mut(size).zip(parts) {
-                let to = &mut strip[at * height..][..part.len()];
-                match factor {
-                    Some(factor) => to.iter_mut().zip(part).for_each(|(to, &x)| *to = factor * x),
-                    None => copy_lines(part, to),
+            let part = unsafe { &*part };
+            let to = &mut memory[at.strip * size + at.column * height..][..part.len()];
+            match factors.map(|all| all[columns.start + at.column]) {
+                Some((re, im)) => {
+                    let factor = T::of_parts(re, im);
+                    to.iter_mut().zip(part).for_each(|(to, &x)| *to = factor * x);
                 }
+                None => copy_lines(part, to),
             }
-        }
+        });
     }
 
     /// Puts them back, conjugated if you like.
@@ -215,35 +208,52 @@ impl<'m, T: Scalar> Strips<'m, T> {
     /// # Safety
     /// *Order*: nobody else accesses these elements.
     pub unsafe fn store(&self, to: &Columns<T>, first: usize, conjugated: bool) {
-        let (height, size) = (self.kernel.units.rows, self.apart());
-        for (at, rows) in rows_of(to, self.columns.clone(), first, self.count).enumerate() {
+        let (height, size) = (self.kernel.units.rows, self.size());
+        let rows = first..first + self.count;
+        for_parts(to, self.columns.clone(), rows, height, |at, part| {
             // SAFETY: the caller's promise.
-            let parts = blas::column_mut(unsafe { rows.write() }, 0).chunks_mut(height);
-            for (part, strip) in parts.zip(self.memory.chunks_exact(size.max(1))) {
-                let from = &strip[at * height..][..part.len()];
-                copy_lines(from, part);
-                if conjugated {
-                    part.iter_mut().for_each(|x| *x = T::conj_impl(x));
-                }
+            let part = unsafe { &mut *part };
+            copy_lines(&self.memory[at.strip * size + at.column * height..][..part.len()], part);
+            if conjugated {
+                part.iter_mut().for_each(|x| *x = T::conj_impl(x));
             }
-        }
+        });
     }
 }
 
-/// `count` rows of each column. Those of later columns are prefetched: columns are too far from each
-/// other for the processor's own prefetches.
-fn rows_of<'a, T>(
-    all: &Columns<'a, T>,
+/// Where a part of a column is.
+struct At {
+    strip: usize,
+    /// From the first one on.
+    column: usize,
+}
+
+/// Visits some rows of each column, in parts as high as strips. Those of later columns are prefetched:
+/// columns are too far from each other for the processor's own prefetches. Addresses instead of views of
+/// each part, as these take longer than the copies.
+fn for_parts<T>(
+    all: &Columns<T>,
     columns: Range<usize>,
-    first: usize,
-    count: usize,
-) -> impl Iterator<Item = Cells<'a, T>> {
-    let rows = move |column: Cells<'a, T>| column.sub(first, 0, count, 1);
-    let mut later = all.each(columns.start, columns.end).skip(AHEAD).map(rows);
-    all.each(columns.start, columns.end).map(rows).inspect(move |_| {
-        let Some(rows) = later.next() else { return };
-        for at in (0..count * size_of::<T>()).step_by(LINE) {
-            prefetch(rows.as_ptr().cast::<u8>().wrapping_add(at));
+    rows: Range<usize>,
+    height: usize,
+    mut visit: impl FnMut(At, *mut [T]),
+) {
+    let mut column = 0;
+    for block in all.range(columns.start, columns.end) {
+        let block = block.row_range(rows.clone());
+        assert!(block.row_stride() == 1 || rows.len() <= 1, "contiguous columns");
+        for j in 0..block.cols() {
+            let top = block.as_ptr().wrapping_add(j * block.col_stride());
+            let later = top.wrapping_add(AHEAD * block.col_stride()).cast::<u8>();
+            for at in (0..rows.len() * size_of::<T>()).step_by(LINE) {
+                prefetch_far(later.wrapping_add(at));
+            }
+            for (strip, row) in (0..rows.len()).step_by(height).enumerate() {
+                let len = height.min(rows.len() - row);
+                let part = std::ptr::slice_from_raw_parts_mut(top.wrapping_add(row), len);
+                visit(At { strip, column }, part);
+            }
+            column += 1;
         }
-    })
+    }
 }

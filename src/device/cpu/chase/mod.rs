@@ -4,7 +4,7 @@
 //! Sweep s makes column s tridiagonal by a Householder reflector. That fills a triangle below the
 //! band. The first column of it is eliminated by the next reflector, a band width further down, and
 //! so on to the last row. The rest of the triangle is where the next sweep begins its own. So sweep
-//! s may follow sweep s - 1 two steps behind, and workers take sweeps in turn (Haidar, Ltaief and
+//! s may follow sweep s - 1 two steps behind, and workers take groups of sweeps in turn (Haidar, Ltaief and
 //! Dongarra, SC 2011). The order of operations on an element does not depend on the workers.
 
 pub mod step;
@@ -20,7 +20,15 @@ use crate::scalar::Scalar;
 /// that one has done the next diagonal block but one.
 const BEHIND: usize = 3;
 
-/// Which sweeps a worker makes: every `workers`-th from `worker` on.
+/// The most sweeps that a worker makes at a time. Each is STAGGER steps behind the one before.
+const GROUP: usize = 8;
+const STAGGER: usize = BEHIND - 1;
+/// A sweep comes to the blocks of a step when all sweeps of the group have made STAGGER steps since the one before
+/// was there. Blocks of so many steps have at most so many bytes, if two sweeps have: then they are in the
+/// second-level cache.
+const CACHE: usize = 512 << 10;
+
+/// Which sweeps a worker makes: groups of neighbours, of which every `workers`-th from `worker` on.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     pub worker: usize,
@@ -31,29 +39,55 @@ impl Turn {
     /// All of them.
     pub const ALONE: Turn = Turn { worker: 0, workers: 1 };
 
-    /// Counts of a worker's progress: as many for each of its sweeps.
+    /// Sweeps of a group: no more than leave steps to all workers, at first.
+    fn group<T>(self, band: &Band<T>) -> usize {
+        let (n, b) = (band.order(), band.width().max(1));
+        let bytes = STAGGER * 3 * b * b / 2 * size_of::<T>();
+        let fit = (CACHE / bytes).clamp(2, GROUP);
+        fit.min(n / b / (2 * STAGGER * self.workers)).max(1)
+    }
+
+    /// Counts of a worker's progress: as many for each of its groups.
     fn each<T>(band: &Band<T>) -> usize {
         band.order() / band.width().max(1) + 1 + BEHIND
     }
 
-    /// The worker of a sweep, and its count once that has made so many steps.
+    /// The worker of a sweep, and its count once that has made so many steps. Only the last sweep of a group
+    /// counts.
     pub fn count<T>(self, band: &Band<T>, sweep: usize, steps: usize) -> (usize, usize) {
-        (sweep % self.workers, sweep / self.workers * Self::each(band) + steps)
+        let group = sweep / self.group(band);
+        (group % self.workers, group / self.workers * Self::each(band) + steps)
     }
 
-    /// The worker's count once a sweep has ended.
+    /// The worker's count once the last sweep of a group has ended.
     pub fn end<T>(self, band: &Band<T>, sweep: usize) -> usize {
-        (sweep / self.workers + 1) * Self::each(band)
+        (sweep / self.group(band) / self.workers + 1) * Self::each(band)
     }
 }
 
 /// Elements of a worker's room.
 pub fn room(width: usize) -> usize {
-    3 * width
+    (2 * GROUP + 1) * width
 }
 
-/// A worker's sweeps, whose reflectors go to `kept`. `wait` is for a sweep that has made so many
-/// steps, and `tell` says how many this worker's sweep has made, none if it has ended.
+/// A sweep between two steps.
+struct Sweep<'m, T> {
+    /// Its column.
+    at: usize,
+    /// Steps that it has made.
+    steps: usize,
+    /// The rows of the next one's reflector, and the reflector.
+    first: usize,
+    rows: usize,
+    v: &'m mut [T],
+    tau: T,
+    /// For the reflector after that.
+    next: &'m mut [T],
+    is_done: bool,
+}
+
+/// A worker's sweeps, whose reflectors go to `kept`. `wait`, of the first sweep of a group, is until the sweep
+/// before has made so many steps. `tell` says how many the last one of a group has made, none if it has ended.
 ///
 /// # Safety
 /// *Order* (see [`Cells`](crate::matrix::Cells)): workers of all turns make their sweeps of this band, nothing else accesses
@@ -66,61 +100,90 @@ pub unsafe fn sweep<T: Scalar>(
     mut wait: impl FnMut(usize, usize) -> Step,
     mut tell: impl FnMut(usize, Option<usize>),
 ) -> Step {
-    let (n, b, cells) = (band.order(), band.width(), band.cells());
+    let (n, b) = (band.order(), band.width());
     if b < 2 {
         return Ok(());
     }
-    let stride = cells.col_stride() - 1;
-    assert!(cells.row_stride() == 1 && stride > 2 * b, "columns of the band");
-    let block = |row: usize, col: usize, rows: usize, cols: usize| Block {
-        first: cells.as_ptr().wrapping_add(row + col * stride),
-        rows,
-        cols,
-        stride,
-    };
-    let (one, rest) = room.split_at_mut(b);
-    let (other, rest) = rest.split_at_mut(b);
-    let mut vectors = [one, other];
-    let rest = &mut rest[..b];
-    for s in (turn.worker..n.saturating_sub(2)).step_by(turn.workers) {
-        let (mut first, mut rows) = (s + 1, b.min(n - s - 1));
-        wait(s, BEHIND - 1)?;
-        let [mut current, mut next] = vectors.each_mut();
-        // SAFETY: *memory* of column s of the band, and *order*, which the caller promises.
-        let mut tau = unsafe { reflector(block(first, s, rows, 1).first, &mut current[..rows]) };
-        for k in 0.. {
-            if let Some(place) = kept.and_then(|kept| kept.reflector(s, k)) {
-                // SAFETY: *order*: this sweep's own column, of which the caller promises it.
-                let place = blas::column_mut(unsafe { place.write() }, 0);
-                place.copy_from_slice(&current[..rows]);
-                place[0] = tau;
+    let (group, all) = (turn.group(&band), n.saturating_sub(2));
+    let (rest, vectors) = room[..(2 * group + 1) * b].split_at_mut(b);
+    for first in (turn.worker * group..all).step_by(turn.workers * group) {
+        let last = (first + group).min(all) - 1;
+        let room = vectors.chunks_exact_mut(2 * b).zip(first..=last);
+        let mut sweeps: Vec<_> = room.map(|(room, at)| Sweep::new(at, room)).collect();
+        for time in 0.. {
+            for one in &mut sweeps {
+                if time < (one.at - first) * STAGGER || one.is_done {
+                    continue;
+                }
+                if one.at == first {
+                    wait(first, one.steps + BEHIND)?;
+                }
+                // SAFETY: *order*: the sweep before has made its steps, in this loop or by the wait.
+                unsafe { one.step(&band, kept, rest) };
+                if one.at == last {
+                    tell(last, (!one.is_done).then_some(one.steps));
+                }
             }
-            let below = first + rows;
-            let next_rows = b.min(n - below);
-            if next_rows > 0 {
-                wait(s, k + BEHIND)?;
-            }
-            let step = step::Step {
-                diagonal: block(first, first, rows, rows),
-                below: block(below, first, next_rows, rows),
-                v: &current[..rows],
-                tau,
-                next: &mut next[..next_rows],
-                room: rest,
-            };
-            // SAFETY: *memory* of these blocks: those of a bulge are below the band, where columns
-            // have room. *Order*: the sweep before has left them, and the caller promises the rest.
-            tau = unsafe { step.run() };
-            if next_rows == 0 {
+            if sweeps.iter().all(|one| one.is_done) {
                 break;
             }
-            std::mem::swap(&mut current, &mut next);
-            (first, rows) = (below, next_rows);
-            tell(s, Some(k + 1));
         }
-        tell(s, None);
     }
     Ok(())
+}
+
+impl<'m, T: Scalar> Sweep<'m, T> {
+    /// One that has made no step, with room for two reflectors.
+    fn new(at: usize, room: &'m mut [T]) -> Self {
+        let (v, next) = room.split_at_mut(room.len() / 2);
+        Sweep { at, steps: 0, first: at + 1, rows: 0, v, tau: T::ZERO, next, is_done: false }
+    }
+
+    /// The next step. The first one makes the first reflector, too.
+    ///
+    /// # Safety
+    /// *Order*: the sweep before has made BEHIND steps more or has ended, and nobody else accesses the blocks.
+    unsafe fn step(&mut self, band: &Band<T>, kept: Option<&SweepReflectors<T>>, room: &mut [T]) {
+        let (n, b, cells) = (band.order(), band.width(), band.cells());
+        let stride = cells.col_stride() - 1;
+        assert!(cells.row_stride() == 1 && stride > 2 * b, "columns of the band");
+        let block = |row: usize, col: usize, rows: usize, cols: usize| Block {
+            first: cells.as_ptr().wrapping_add(row + col * stride),
+            rows,
+            cols,
+            stride,
+        };
+        if self.steps == 0 {
+            self.rows = b.min(n - self.first);
+            let column = block(self.first, self.at, self.rows, 1).first;
+            // SAFETY: *memory* of the column, and *order*, which the caller promises.
+            self.tau = unsafe { reflector(column, &mut self.v[..self.rows]) };
+        }
+        let (first, rows) = (self.first, self.rows);
+        if let Some(place) = kept.and_then(|kept| kept.reflector(self.at, self.steps)) {
+            // SAFETY: *order*: this sweep's own column, of which the caller promises it.
+            let place = blas::column_mut(unsafe { place.write() }, 0);
+            place.copy_from_slice(&self.v[..rows]);
+            place[0] = self.tau;
+        }
+        let below = first + rows;
+        let next_rows = b.min(n - below);
+        let step = step::Step {
+            diagonal: block(first, first, rows, rows),
+            below: block(below, first, next_rows, rows),
+            v: &self.v[..rows],
+            tau: self.tau,
+            next: &mut self.next[..next_rows],
+            room: &mut room[..b],
+        };
+        // SAFETY: *memory* of these blocks: those of a bulge are below the band, where columns
+        // have room. *Order*: the sweep before has left them, and the caller promises the rest.
+        self.tau = unsafe { step.run() };
+        std::mem::swap(&mut self.v, &mut self.next);
+        (self.first, self.rows) = (below, next_rows);
+        self.steps += 1;
+        self.is_done = next_rows == 0;
+    }
 }
 
 /// The tridiagonal matrix in a band that has been reduced.

@@ -5,7 +5,7 @@ use faer::{MatMut, MatRef};
 
 use crate::device::cpu::blas;
 use crate::scalar::Scalar;
-use crate::transpose::memory::{LINE, prefetch};
+use crate::transpose::memory::prefetch_lines;
 
 /// Runs `$function` with the bytes of a unit as a constant, or 0. With a size that the compiler knows,
 /// a copy is some moves instead of a call.
@@ -121,9 +121,7 @@ fn along_lines<T: Scalar, const BYTES: usize>(unit: usize, rows: MatRef<T>, memo
         let mut at = p * unit;
         for from in units {
             let later = from.as_ptr().wrapping_offset(ahead).cast::<u8>();
-            for line in (0..size_of_val(from)).step_by(LINE) {
-                prefetch(later.wrapping_add(line));
-            }
+            prefetch_lines(later, size_of_val(from));
             copy_unit::<T, BYTES>(from, &mut memory[at..at + unit]);
             at += unit * depth;
         }

@@ -6,12 +6,13 @@
 use bytemuck::Zeroable;
 use pulp::Simd;
 
-use super::right::{Conjugated, Prefetching, Unit};
+use super::right::{Conjugated, Unit};
 use super::tile::{Sums, Work, dispatch, multiply_numbers};
 use super::{Packed, Units};
 use crate::scalar::{Lanes, Scalar, Vector};
 
-/// Packed reflectors: the lines of V^T as a right factor, then those of -T, as many as a unit has.
+/// Packed reflectors: the lines of V^T as a right factor, then those of -T, as many as a unit has. T is
+/// upper triangular.
 pub struct Reflectors<'a, T> {
     v: Packed<'a, T>,
     t: Packed<'a, T>,
@@ -26,10 +27,9 @@ impl<'a, T: Scalar> Reflectors<'a, T> {
         Reflectors { v: Packed::of(v, units.cols, count, rows), t }
     }
 
-    /// Applies them to packed rows, one unit of them: `c` has them column by column. The unit that
-    /// comes next is `apart` elements later.
-    pub fn apply(&self, c: &mut [T], apart: usize) {
-        dispatch(Apply { reflectors: self, c, apart });
+    /// Applies them to packed rows, one unit of them: `c` has them column by column.
+    pub fn apply(&self, c: &mut [T]) {
+        dispatch(Apply { reflectors: self, c });
     }
 }
 
@@ -37,7 +37,6 @@ impl<'a, T: Scalar> Reflectors<'a, T> {
 pub struct Apply<'a, T> {
     pub reflectors: &'a Reflectors<'a, T>,
     pub c: &'a mut [T],
-    pub apart: usize,
 }
 
 impl<T: Scalar> Work for Apply<'_, T> {
@@ -49,23 +48,12 @@ impl<T: Scalar> Work for Apply<'_, T> {
         let height = V * vector;
         assert_eq!(v.unit(), columns, "units of the kernel");
         assert_eq!(self.c.len(), height * v.depth(), "a step for each column");
-        let [of_v, of_t] = [v, t].map(|packed| Unit::<T::Real, N>::of(packed.all()));
-        let later = self.c.as_ptr().wrapping_add(self.apart).cast();
-        let of_v = Prefetching { of: of_v, later, bytes: V * size_of::<Vector<T, S>>() };
+        assert_eq!((t.unit(), t.depth()), (columns, columns), "a triangle of so many columns");
+        let of_v = Unit::<T::Real, N>::of(v.all());
         // SAFETY: V vectors of C for each step of V.
         let sums = unsafe { multiply_numbers::<T, S, V, N, _>(simd, self.c, Conjugated(of_v)) };
-        // A copy, as sums with an address would not stay in registers.
-        let mut w = [[T::Real::splat(simd, Zeroable::zeroed()); V]; N];
-        for (w, sums) in w.iter_mut().zip(sums) {
-            for (w, sum) in w.iter_mut().zip(sums) {
-                *w = sum;
-            }
-        }
-        // SAFETY: V vectors of W for each step of T.
-        let by = unsafe {
-            let w = std::slice::from_raw_parts(w.as_ptr().cast::<T>(), height * columns);
-            multiply_numbers::<T, S, V, N, _>(simd, w, of_t)
-        };
+        // SAFETY: N real numbers for each step of T.
+        let by = unsafe { times_triangle::<T, S, V, N>(simd, sums, t.all().as_ptr().cast()) };
         let by = if T::IS_COMPLEX { with_turned::<T, S, V, N>(simd, by) } else { by };
         let (numbers, at) =
             (v.all().as_ptr().cast::<T::Real>(), self.c.as_mut_ptr().cast::<Vector<T, S>>());
@@ -89,6 +77,69 @@ impl<T: Scalar> Work for Apply<'_, T> {
             }
         }
     }
+}
+
+/// W T^T, T upper triangular. All of it stays in registers.
+///
+/// # Safety
+/// N real numbers of each column of T are at `t`.
+#[inline(always)]
+unsafe fn times_triangle<T: Scalar, S: Simd, const V: usize, const N: usize>(
+    simd: S,
+    w: Sums<T, S, V, N>,
+    t: *const T::Real,
+) -> Sums<T, S, V, N> {
+    const { assert!(N <= 8, "a line for each column") };
+    // SAFETY: the caller's promise. None needs columns of W before its own.
+    unsafe {
+        let w = triangle_column::<T, S, V, N, 0>(simd, w, t);
+        let w = triangle_column::<T, S, V, N, 1>(simd, w, t);
+        let w = triangle_column::<T, S, V, N, 2>(simd, w, t);
+        let w = triangle_column::<T, S, V, N, 3>(simd, w, t);
+        let w = triangle_column::<T, S, V, N, 4>(simd, w, t);
+        let w = triangle_column::<T, S, V, N, 5>(simd, w, t);
+        let w = triangle_column::<T, S, V, N, 6>(simd, w, t);
+        triangle_column::<T, S, V, N, 7>(simd, w, t)
+    }
+}
+
+/// The same for column J alone. As J is a constant, the compiler unrolls the loop.
+///
+/// # Safety
+/// As above.
+#[inline(always)]
+unsafe fn triangle_column<T: Scalar, S: Simd, const V: usize, const N: usize, const J: usize>(
+    simd: S,
+    mut w: Sums<T, S, V, N>,
+    t: *const T::Real,
+) -> Sums<T, S, V, N> {
+    let reals = size_of::<T>() / size_of::<T::Real>();
+    if J >= N / reals {
+        return w;
+    }
+    // Of real parts of T, and of imaginary ones.
+    let mut sums = [[T::Real::splat(simd, Zeroable::zeroed()); V]; 2];
+    for (k, w) in w.iter().enumerate() {
+        if k < J || k >= N / reals {
+            continue;
+        }
+        for (part, sums) in sums.iter_mut().enumerate().take(reals) {
+            // SAFETY: the caller's promise.
+            let number = T::Real::splat(simd, unsafe { t.add(k * N + J * reals + part).read() });
+            for (sum, w) in sums.iter_mut().zip(*w) {
+                *sum = T::Real::mul_add(simd, w, number, *sum);
+            }
+        }
+    }
+    let [of_re, of_im] = sums;
+    w[J] = of_re;
+    if T::IS_COMPLEX {
+        let one = T::Real::splat(simd, T::Real::sign(false));
+        for (sum, of_im) in w[J].iter_mut().zip(of_im) {
+            *sum = T::Real::mul_add(simd, T::Real::turn(simd, of_im), one, *sum);
+        }
+    }
+    w
 }
 
 /// Complex columns, each followed by i times itself: what real numbers multiply.

@@ -9,7 +9,7 @@ use faer::MatRef;
 
 use super::Packed;
 use crate::scalar::Scalar;
-use crate::transpose::memory::{LINE, prefetch};
+use crate::transpose::memory::prefetch_lines;
 
 /// From the steps of an adjoint unit that are multiplied to those that are prefetched, in units of the packed
 /// factor: they are too far from each other for the processor's own prefetches.
@@ -143,39 +143,6 @@ impl<R, C: Numbers<R>> Numbers<R> for Conjugated<C> {
     }
 }
 
-/// The same numbers. Other memory is prefetched while they are multiplied, `bytes` of it for each step.
-#[derive(Clone, Copy)]
-pub struct Prefetching<C> {
-    pub of: C,
-    pub later: *const u8,
-    pub bytes: usize,
-}
-
-impl<R, C: Numbers<R>> Numbers<R> for Prefetching<C> {
-    const STEPS: usize = C::STEPS;
-    const CONJUGATES: bool = C::CONJUGATES;
-
-    #[inline(always)]
-    fn depth(&self) -> usize {
-        self.of.depth()
-    }
-
-    #[inline(always)]
-    unsafe fn get(&self, step: usize, j: usize) -> R {
-        // SAFETY: the caller promises it.
-        unsafe { self.of.get(step, j) }
-    }
-
-    #[inline(always)]
-    fn after(self) -> Self {
-        let bytes = C::STEPS * self.bytes;
-        for at in (0..bytes).step_by(LINE) {
-            prefetch(self.later.wrapping_add(at));
-        }
-        Prefetching { of: self.of.after(), later: self.later.wrapping_add(bytes), ..self }
-    }
-}
-
 /// Of contiguous columns of T, `stride` real numbers apart.
 #[derive(Clone, Copy)]
 struct Columns<T: Scalar> {
@@ -265,10 +232,8 @@ impl<T: Scalar, const N: usize> Numbers<T::Real> for AdjointUnit<T, N> {
     #[inline(always)]
     fn after(self) -> Self {
         let at = self.at.wrapping_add(self.next);
-        let later = self.at.wrapping_add(AHEAD * self.next).cast::<u8>();
-        for byte in (0..Self::STEPS * N * size_of::<T::Real>()).step_by(LINE) {
-            prefetch(later.wrapping_add(byte));
-        }
+        let later = self.at.wrapping_add(AHEAD * self.next).cast();
+        prefetch_lines(later, Self::STEPS * N * size_of::<T::Real>());
         AdjointUnit { at, depth: self.depth - Self::STEPS, ..self }
     }
 }

@@ -13,7 +13,7 @@ use super::Packed;
 use super::right::{Adjoint, Numbers, RightFactor, Unit};
 use crate::device::cpu::vectors::with_vectors;
 use crate::scalar::{Lanes, Scalar, Vector};
-use crate::transpose::memory::{LINE, prefetch};
+use crate::transpose::memory::{prefetch, prefetch_lines};
 
 /// Registers of a kernel: `vectors` of `vector_bytes` by `columns` real columns hold the sums. The
 /// rest is for a vector of each row, and for the element of a column.
@@ -187,9 +187,7 @@ impl<T> Target<T> {
     fn prefetch(&self, bytes: usize) {
         for j in 0..self.cols {
             let column = self.column(j).cast::<u8>();
-            for at in (0..bytes).step_by(LINE) {
-                prefetch(column.wrapping_add(at));
-            }
+            prefetch_lines(column, bytes);
             // A column may begin within a line.
             prefetch(column.wrapping_add(bytes - 1));
         }

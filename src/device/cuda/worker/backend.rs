@@ -466,7 +466,7 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
     ) -> Step {
         let (comm, place) = (self.comm, Place { worker: self.rank, workers: self.comm.workers() });
         let sweeps = back.sweeps;
-        let sizes = Room::of::<T>(sweeps.order(), place.workers, sweeps.width());
+        let sizes = Room::of::<T>(sweeps.order(), sweeps.width());
         let mut own = vec![T::ZERO; sizes.own];
         let (barrier, is_stopped) = (|| comm.barrier().wait(), || comm.is_stopped());
         // SAFETY: *order*: all ranks do this, and have met.

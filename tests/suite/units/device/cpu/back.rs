@@ -4,7 +4,7 @@ use std::sync::Barrier;
 
 use faer::{Mat, Side};
 use meshsolve::device::cpu::back::strips::{self, Kernel, Strips};
-use meshsolve::device::cpu::back::{Back, Place, Room, batch, factors};
+use meshsolve::device::cpu::back::{Back, Place, Room, WIDEST, batch, factors};
 use meshsolve::device::cpu::blas;
 use meshsolve::device::cpu::chase::{self, Turn};
 use meshsolve::device::{Band, PanelReflectors, SweepReflectors, Tridiagonal};
@@ -55,7 +55,7 @@ pub fn errors<T: Scalar>(a: &Mat<T>, rows: &[T]) -> [f64; 2] {
 fn by_workers<T: Scalar>(back: &Back<T>, rows: &mut [T], n: usize, workers: usize) {
     let columns = Columns::new([Cells::of(rows).by_columns(n, n, n)]);
     let width = back.sweeps.width();
-    let sizes = Room::of::<T>(n, workers, width);
+    let sizes = Room::of::<T>(n, width);
     let mut shared = vec![T::NAN; sizes.shared];
     let (shared, barrier) = (Cells::of(&mut shared), Barrier::new(workers));
     std::thread::scope(|scope| {
@@ -154,7 +154,7 @@ fn of_band<T: Scalar>(n: usize, b: usize) {
     // A call that has been stopped changes nothing.
     let mut same = rows.clone();
     let columns = Columns::new([Cells::of(&mut same).by_columns(n, n, n)]);
-    let sizes = Room::of::<T>(n, 1, b);
+    let sizes = Room::of::<T>(n, b);
     let (mut shared, mut own) = (vec![T::NAN; sizes.shared], vec![T::NAN; sizes.own]);
     let (place, shared) = (Place { worker: 0, workers: 1 }, Cells::of(&mut shared));
     // SAFETY: *order*: this thread alone has the memory.
@@ -174,6 +174,9 @@ fn bands<T: Scalar>() {
     }
     of_band::<T>(50, 49);
     of_band::<T>(50, 50);
+    // The sweeps are made in groups. Steps have more rows than the pieces of a panel.
+    of_band::<T>(100, 3);
+    of_band::<T>(300, WIDEST);
 }
 
 #[test]

@@ -75,6 +75,8 @@ fn bands<T: Scalar>() {
         [(0, 1), (1, 1), (2, 1), (3, 1), (3, 2), (3, 5), (9, 2), (17, 3), (40, 8), (61, 16)]
             .into_iter()
             .chain([(50, 49), (50, 50), (70, 23)])
+            // Groups of up to eight sweeps, and of fewer for more workers.
+            .chain([(90, 2), (100, 3), (130, 8)])
     {
         let mut memory = band_of::<T>(n, b);
         let cells = view(&mut memory, n, b).cells();
