@@ -45,12 +45,15 @@ ELPA has no AVX in its own kernels. With `--subset 16` it has these rows instead
 
 | what, of all | meaning |
 |---|---|
+| meshsolve: band, and others | stages by `last_call`; small matrices have one, "band", and "back" |
 | product | the product kernel of updates, 4096 x 4096 in tiles of 128 |
 
 QR is of an A by columns, or by rows if it has at least 8 times as many rows as columns.
 
 A turn calls each contender once. `gflops` counts 2 m n^2 - 2 n^3 / 3 operations, and as many again
 for Q. Of eigenvalues it counts 4 n^3 / 3, and 4 n^3 more for all eigenvectors.
+Of stages it counts 4 n^3 / 3 for the band, and 4 n^3 on the way back. Without a band, where the
+stage "tridiagonal" takes less than 0.01 of the way back, that is 2 n^3. `--subset` has no stages.
 Peak, libraries and `disturbed` are as in run.py. `temporary` is what XLA's program needs besides A,
 b and the results, on all devices, as a share of A; for meshsolve its scratch, too.
 """
@@ -65,6 +68,7 @@ import sys
 import environment
 from libraries import COLUMNS as LIBRARIES
 
+STAGES = ("band", "tridiagonal", "values", "divide", "back")
 COLUMNS = (
     *("what", "m", "n", "devices", "seconds_min", "seconds_median", "gflops"),
     *("share_of_peak", "share_of_product", "temporary"),
@@ -129,29 +133,33 @@ def main() -> None:
         # Each is made when its turn comes, and those of several processes are tried at length.
         contenders = list(itertools.islice(task(m, n, options.devices), options.first))
         _expect_alike(contenders)
-        seconds = {one.what: [] for one in contenders}
+        seconds, stages = {one.what: [] for one in contenders}, {}
         peaks, products = [peak_rate("float64", threads)], []
         for _ in range(options.turns):
             for one in contenders:
                 seconds[one.what].append(one.seconds())
+                if one.what.startswith("meshsolve") and not options.subset:
+                    _add_stages(one.what, stages)
             products.append(measures.update_flops("float64", 4096, threads, 128) / 1e9)
             peaks.append(peak_rate("float64", threads))
         peak, product = statistics.median(peaks), statistics.median(products)
         operations = 2 * m * n**2 - 2 * n**3 / 3
-        rows = [(one.what, seconds[one.what], one) for one in contenders]
-        for what, times, one in [*rows, ("product", (), None)]:
+        rows = [(one.what, seconds[one.what], one.parts, one) for one in contenders]
+        rows += [(what, times, _parts_of(what, stages), None) for what, times in stages.items()]
+        for what, times, parts, one in [*rows, ("product", (), 1, None)]:
             row = {"what": what, "m": m, "n": n, "devices": options.devices}
-            rate = product
-            if one is not None:
-                rate = one.parts * operations / statistics.median(times) / 1e9
+            if times:
                 row["seconds_min"] = f"{min(times):.6f}"
                 row["seconds_median"] = f"{statistics.median(times):.6f}"
-                row["temporary"] = "" if one.temporary is None else f"{one.temporary:.3f}"
-            row |= {
-                "gflops": f"{rate:.1f}",
-                "share_of_peak": f"{rate / peak:.3f}",
-                "share_of_product": f"{rate / product:.3f}",
-            }
+            if one is not None and one.temporary is not None:
+                row["temporary"] = f"{one.temporary:.3f}"
+            if parts is not None:
+                rate = parts * operations / statistics.median(times) / 1e9 if times else product
+                row |= {
+                    "gflops": f"{rate:.1f}",
+                    "share_of_peak": f"{rate / peak:.3f}",
+                    "share_of_product": f"{rate / product:.3f}",
+                }
             if one is not None and one.end is not None:
                 version, kernels = one.end()
                 library = what.split()[0]
@@ -163,6 +171,27 @@ def main() -> None:
             row |= of_peak(peaks) | of
             table.writerow(row | {"jax": jax.__version__, "commit": commit()})
             sys.stdout.flush()
+
+
+def _add_stages(what: str, stages: dict[str, list[float]]) -> None:
+    """Add the times of the last call's stages to those of earlier turns."""
+    import meshsolve
+
+    passed = meshsolve.last_call()["seconds"]
+    for stage in STAGES:
+        if stage in passed:
+            stages.setdefault(f"{what}: {stage}", []).append(passed[stage])
+
+
+def _parts_of(what: str, stages: dict[str, list[float]]) -> float | None:
+    """How often a stage counts 4 n^3 / 3 operations; None if it does not count."""
+    call, stage = what.rsplit(": ", 1)
+    if stage == "band":
+        return 1
+    if stage != "back":
+        return None
+    of = {stage: statistics.median(stages[f"{call}: {stage}"]) for stage in ("tridiagonal", "back")}
+    return 3 if of["tridiagonal"] > 0.01 * of["back"] else 1.5
 
 
 def _expect_alike(contenders) -> None:

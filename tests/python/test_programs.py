@@ -252,6 +252,9 @@ def test_small_solves_are_timed(devices):
         assert (row["inside"] == "") == row["what"].startswith("jnp")
 
 
+STAGES = ("band", "tridiagonal", "divide", "back")
+
+
 @pytest.mark.parametrize(
     ("task", "shape", "names"),
     [
@@ -283,7 +286,9 @@ def test_decompositions_are_compared(task, shape, names):
     # ScaLAPACK and ELPA are not everywhere.
     elsewhere = ("ScaLAPACK", "ELPA")
     here = [row["what"] for row in rows if not row["what"].startswith(elsewhere)]
-    assert here == [*names, "product"]
+    stages = {"eigvalsh": ("band", "tridiagonal", "values"), "eigh": STAGES}
+    of_calls = [f"meshsolve: {stage}" for stage in stages.get(task, ())]
+    assert here == [*names, *of_calls, "product"]
     assert all(float(row["seconds_min"]) > 0 for row in rows[:-1])
     assert all(row["library"] for row in rows) and float(rows[-1]["gflops"]) > 0
 
@@ -291,12 +296,21 @@ def test_decompositions_are_compared(task, shape, names):
 @pytest.mark.parametrize(
     ("option", "names"),
     [
-        ("--first 3", ["meshsolve", "jnp", "jnp, one device"]),
+        (
+            "--first 3",
+            ["meshsolve", "jnp", "jnp, one device", *(f"meshsolve: {stage}" for stage in STAGES)],
+        ),
         (
             "--subset 4",
             ["meshsolve, lowest 4", "SciPy evr, lowest 4", "meshsolve values", "meshsolve"],
         ),
-        ("--bands 8,16", ["meshsolve, band 8", "meshsolve, band 16"]),
+        (
+            "--bands 8,16",
+            [
+                *("meshsolve, band 8", "meshsolve, band 16"),
+                *(f"meshsolve, band {width}: {stage}" for width in (8, 16) for stage in STAGES),
+            ],
+        ),
     ],
 )
 def test_other_decompositions_are_compared(option, names):
