@@ -45,15 +45,16 @@ ELPA has no AVX in its own kernels. With `--subset 16` it has these rows instead
 
 | what, of all | meaning |
 |---|---|
-| meshsolve: band, and others | stages by `last_call`; small matrices have one, "band", and "back" |
+| meshsolve: band, and others | the stages of meshsolve's calls, by `last_call` |
 | product | the product kernel of updates, 4096 x 4096 in tiles of 128 |
 
 QR is of an A by columns, or by rows if it has at least 8 times as many rows as columns.
 
 A turn calls each contender once. `gflops` counts 2 m n^2 - 2 n^3 / 3 operations, and as many again
 for Q. Of eigenvalues it counts 4 n^3 / 3, and 4 n^3 more for all eigenvectors.
-Of stages it counts 4 n^3 / 3 for the band, and 4 n^3 on the way back. Without a band, where the
-stage "tridiagonal" takes less than 0.01 of the way back, that is 2 n^3. `--subset` has no stages.
+Of stages it counts 4 n^3 / 3 for the band, and 4 n^3 on the way back. Small matrices have no band:
+the stage "tridiagonal" takes less than 2 us for a column, and the way back counts 2 n^3. `--subset`
+has no stages.
 Peak, libraries and `disturbed` are as in run.py. `temporary` is what XLA's program needs besides A,
 b and the results, on all devices, as a share of A; for meshsolve its scratch, too.
 """
@@ -145,7 +146,7 @@ def main() -> None:
         peak, product = statistics.median(peaks), statistics.median(products)
         operations = 2 * m * n**2 - 2 * n**3 / 3
         rows = [(one.what, seconds[one.what], one.parts, one) for one in contenders]
-        rows += [(what, times, _parts_of(what, stages), None) for what, times in stages.items()]
+        rows += [(what, times, _parts_of(what, n, stages), None) for what, times in stages.items()]
         for what, times, parts, one in [*rows, ("product", (), 1, None)]:
             row = {"what": what, "m": m, "n": n, "devices": options.devices}
             if times:
@@ -183,15 +184,14 @@ def _add_stages(what: str, stages: dict[str, list[float]]) -> None:
             stages.setdefault(f"{what}: {stage}", []).append(passed[stage])
 
 
-def _parts_of(what: str, stages: dict[str, list[float]]) -> float | None:
+def _parts_of(what: str, n: int, stages: dict[str, list[float]]) -> float | None:
     """How often a stage counts 4 n^3 / 3 operations; None if it does not count."""
     call, stage = what.rsplit(": ", 1)
     if stage == "band":
         return 1
     if stage != "back":
         return None
-    of = {stage: statistics.median(stages[f"{call}: {stage}"]) for stage in ("tridiagonal", "back")}
-    return 3 if of["tridiagonal"] > 0.01 * of["back"] else 1.5
+    return 3 if statistics.median(stages[f"{call}: tridiagonal"]) > 2e-6 * n else 1.5
 
 
 def _expect_alike(contenders) -> None:

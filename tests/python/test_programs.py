@@ -319,6 +319,12 @@ def test_other_decompositions_are_compared(option, names):
     assert ran.returncode == 0, ran.stderr
     rows = list(csv.DictReader(ran.stdout.splitlines()))
     assert [row["what"] for row in rows] == [*names, "product"]
+    for row in rows:
+        if row["what"].endswith(": back"):
+            # The column has one decimal.
+            of_one = 1e9 * float(row["seconds_median"]) / 64**3
+            counted = 4 if "band" in row["what"] else 2
+            assert float(row["gflops"]) * of_one == pytest.approx(counted, abs=0.06 * of_one)
 
 
 def test_traces_are_kept_and_summed_up(tmp_path):
