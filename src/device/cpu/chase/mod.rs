@@ -23,9 +23,8 @@ const BEHIND: usize = 3;
 /// The most sweeps that a worker makes at a time. Each is STAGGER steps behind the one before.
 const GROUP: usize = 8;
 const STAGGER: usize = BEHIND - 1;
-/// A sweep comes to the blocks of a step when all sweeps of the group have made STAGGER steps since the one before
-/// was there. Blocks of so many steps have at most so many bytes, if two sweeps have: then they are in the
-/// second-level cache.
+/// Between two sweeps' visits to a block each sweep of the group makes STAGGER steps. The blocks of all these steps
+/// have at most so many bytes, if those of two sweeps have: then they stay in the second-level cache.
 const CACHE: usize = 512 << 10;
 
 /// Which sweeps a worker makes: groups of neighbours, of which every `workers`-th from `worker` on.
@@ -76,14 +75,12 @@ struct Sweep<'m, T> {
     at: usize,
     /// Steps that it has made.
     steps: usize,
-    /// The rows of the next one's reflector, and the reflector.
-    first: usize,
+    /// The rows of the next one's reflector, none after the last step, and the reflector.
     rows: usize,
     v: &'m mut [T],
     tau: T,
     /// For the reflector after that.
     next: &'m mut [T],
-    is_done: bool,
 }
 
 /// A worker's sweeps, whose reflectors go to `kept`. `wait`, of the first sweep of a group, is until the sweep
@@ -112,7 +109,7 @@ pub unsafe fn sweep<T: Scalar>(
         let mut sweeps: Vec<_> = room.map(|(room, at)| Sweep::new(at, room)).collect();
         for time in 0.. {
             for one in &mut sweeps {
-                if time < (one.at - first) * STAGGER || one.is_done {
+                if time < (one.at - first) * STAGGER || one.is_done() {
                     continue;
                 }
                 if one.at == first {
@@ -121,10 +118,10 @@ pub unsafe fn sweep<T: Scalar>(
                 // SAFETY: *order*: the sweep before has made its steps, in this loop or by the wait.
                 unsafe { one.step(&band, kept, rest) };
                 if one.at == last {
-                    tell(last, (!one.is_done).then_some(one.steps));
+                    tell(last, (!one.is_done()).then_some(one.steps));
                 }
             }
-            if sweeps.iter().all(|one| one.is_done) {
+            if sweeps.iter().all(Sweep::is_done) {
                 break;
             }
         }
@@ -136,7 +133,11 @@ impl<'m, T: Scalar> Sweep<'m, T> {
     /// One that has made no step, with room for two reflectors.
     fn new(at: usize, room: &'m mut [T]) -> Self {
         let (v, next) = room.split_at_mut(room.len() / 2);
-        Sweep { at, steps: 0, first: at + 1, rows: 0, v, tau: T::ZERO, next, is_done: false }
+        Sweep { at, steps: 0, rows: 0, v, tau: T::ZERO, next }
+    }
+
+    fn is_done(&self) -> bool {
+        self.steps > 0 && self.rows == 0
     }
 
     /// The next step. The first one makes the first reflector, too.
@@ -153,13 +154,14 @@ impl<'m, T: Scalar> Sweep<'m, T> {
             cols,
             stride,
         };
+        let first = self.at + 1 + self.steps * b;
         if self.steps == 0 {
-            self.rows = b.min(n - self.first);
-            let column = block(self.first, self.at, self.rows, 1).first;
+            self.rows = b.min(n - first);
+            let column = block(first, self.at, self.rows, 1).first;
             // SAFETY: *memory* of the column, and *order*, which the caller promises.
             self.tau = unsafe { reflector(column, &mut self.v[..self.rows]) };
         }
-        let (first, rows) = (self.first, self.rows);
+        let rows = self.rows;
         if let Some(place) = kept.and_then(|kept| kept.reflector(self.at, self.steps)) {
             // SAFETY: *order*: this sweep's own column, of which the caller promises it.
             let place = blas::column_mut(unsafe { place.write() }, 0);
@@ -180,9 +182,8 @@ impl<'m, T: Scalar> Sweep<'m, T> {
         // have room. *Order*: the sweep before has left them, and the caller promises the rest.
         self.tau = unsafe { step.run() };
         std::mem::swap(&mut self.v, &mut self.next);
-        (self.first, self.rows) = (below, next_rows);
+        self.rows = next_rows;
         self.steps += 1;
-        self.is_done = next_rows == 0;
     }
 }
 
