@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::Stopped;
 use super::phase::Phases;
 use super::progress::Barrier;
+use super::queue::Queue;
 use super::slots::Slots;
 use crate::error::Error;
 use crate::settings;
@@ -41,6 +42,7 @@ pub struct Communicator {
     sharing: Sharing,
     phases: Phases,
     barrier: Barrier,
+    queue: Queue,
     slots: Vec<Slots>,
     /// Twice LAPACK's `info`; one less where its pivot is not finite.
     info: AtomicUsize,
@@ -55,6 +57,7 @@ impl Communicator {
             sharing: Sharing::default(),
             phases: Phases::new(workers),
             barrier: Barrier::new(workers),
+            queue: Queue::default(),
             slots: (0..workers).map(|_| Slots::default()).collect(),
             info: AtomicUsize::new(0),
             failure: Mutex::new(None),
@@ -99,6 +102,11 @@ impl Communicator {
 
     pub fn barrier(&self) -> &Barrier {
         &self.barrier
+    }
+
+    /// For work that all workers take piece by piece.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
     }
 
     pub fn slots(&self, worker: usize) -> &Slots {

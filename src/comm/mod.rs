@@ -7,6 +7,7 @@ mod group;
 mod members;
 mod phase;
 pub mod progress;
+mod queue;
 mod slots;
 
 pub use communicator::Communicator;
@@ -15,6 +16,7 @@ pub use communicator::Sharing;
 pub use group::Group;
 pub use members::Members;
 pub use phase::Phase;
+pub use queue::Queue;
 
 use std::ops::Range;
 

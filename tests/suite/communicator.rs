@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use meshsolve::comm::{Comm, Communicator, Members, Sharing};
+use meshsolve::comm::{Comm, Communicator, Members, Queue, Sharing};
 use meshsolve::layout::{Column, Distribution, Index, Layout, Mapping, Partition, TileColumn};
 use meshsolve::matrix::{Cells, DistMatrix};
 use meshsolve::scalar::larger;
@@ -30,6 +30,44 @@ fn all_workers_get_the_same_numbers_in_every_reduction() {
             assert_eq!(worker.all_reduce(parts, |x, y| x + y).unwrap(), [1.0]);
         }
     });
+}
+
+/// The second time as the first, as the queue begins again.
+#[test]
+fn workers_take_each_piece_once_and_fewer_at_a_time_towards_the_end() {
+    for (all, most) in [(0, 3), (1, 3), (57, 3), (40, 5), (7, 100)] {
+        let comm = Communicator::new(WORKERS);
+        let taken = Mutex::new(Vec::new());
+        on_workers::<f64>(&comm, 1, |worker| {
+            for turn in 0..2 {
+                if worker.worker() == 0 {
+                    comm.queue().restart();
+                }
+                worker.barrier().unwrap();
+                while let Some(pieces) = comm.queue().take(all, most, WORKERS) {
+                    taken.lock().unwrap().push((turn, pieces.start, pieces.end));
+                }
+                worker.barrier().unwrap();
+            }
+        });
+        let mut taken = taken.into_inner().unwrap();
+        taken.sort_unstable();
+        for turn in 0..2 {
+            let mut next = 0;
+            for &(_, start, end) in taken.iter().filter(|(of, ..)| *of == turn) {
+                assert_eq!(start, next, "every piece, and no other: {taken:?}");
+                let left = all - start;
+                assert_eq!(end - start, most.min(left.div_ceil(2 * WORKERS)), "{taken:?}");
+                next = end;
+            }
+            assert_eq!(next, all, "{taken:?}");
+        }
+    }
+    // Nothing is lost after the end.
+    let queue = Queue::default();
+    assert_eq!(queue.take(2, 9, 1), Some(0..1));
+    assert_eq!([queue.take(2, 9, 1), queue.take(2, 9, 1)], [Some(1..2), None]);
+    assert_eq!(queue.take(3, 9, 1), Some(2..3));
 }
 
 /// The first of the largest, with where it is.

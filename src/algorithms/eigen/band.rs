@@ -27,6 +27,8 @@ use crate::scalar::Scalar;
 
 /// A worker's rows begin at multiples of this.
 const ROW_MULTIPLE: usize = 16;
+/// The most tile columns of an update that a worker takes at a time.
+const MOST_TILES: usize = 5;
 
 /// The rows of a worker, of so many. A rank has a copy of all.
 fn share<T: Scalar, W: Worker<T>>(worker: &W, rows: usize) -> Range<usize> {
@@ -66,7 +68,7 @@ pub fn reduce_to_band<T: Scalar, W: Worker<T>>(
         let ahead = own.iter().take_while(|&&t| t == k + 1).count();
         update(worker, leading, panel, &own[..ahead]);
         factor(worker, k + 1);
-        update(worker, leading, panel, &own[ahead..]);
+        update_rest(worker, leading, panel, &own[ahead..]);
         // V and X are in use up to here.
         worker.barrier()?;
         worker.progress(share_of_square(k.get() + 1, panels.len()));
@@ -122,6 +124,10 @@ fn multiply<T: Scalar, W: Worker<T>>(
 ) -> Step {
     let (part, v) = (panel.part(worker.worker()).own(), panel.v());
     let tiles = leading.owned(worker, panel.tile + 1);
+    if worker.worker() == 0 {
+        // For the update; workers meet before that.
+        worker.communicator().queue().restart();
+    }
     worker.span("multiply", Some(panel.tile), |w| {
         for (first, column) in tiles.into_iter().filter_map(|t| leading.trailing(t, panel.top)) {
             let next = first + column.cols();
@@ -164,7 +170,25 @@ fn make_x<T: Scalar, W: Worker<T>>(worker: &mut W, panel: &Panel<T>) -> Step {
     worker.barrier()
 }
 
-/// The update of a worker's tile columns.
+/// The update after that of the next panel. Workers that share memory take tile columns of each other,
+/// as the owner of the next panel comes later.
+fn update_rest<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
+    leading: &Leading<T>,
+    panel: &Panel<T>,
+    own: &[TileColumn],
+) {
+    if W::IS_RANK {
+        return update(worker, leading, panel, own);
+    }
+    let all: Vec<_> = leading.tiles().filter(|&t| t > panel.tile + 1).collect();
+    let workers = worker.workers();
+    while let Some(taken) = worker.communicator().queue().take(all.len(), MOST_TILES, workers) {
+        update(worker, leading, panel, &all[taken]);
+    }
+}
+
+/// The update of some tile columns.
 fn update<T: Scalar, W: Worker<T>>(
     worker: &mut W,
     leading: &Leading<T>,

@@ -6,18 +6,19 @@ use faer::reborrow::ReborrowMut;
 use super::blas;
 use super::divide::{self, Divided};
 use crate::comm::Step;
+use crate::layout::Layout;
 use crate::matrix::{Cells, Columns};
 use crate::scalar::{DType, Scalar};
 
 /// The memory of contiguous columns as real numbers R, as many in each as it has elements, from its
 /// beginning on.
-fn reals<'m, T: Scalar, R: Scalar>(columns: MatMut<'m, T>) -> MatMut<'m, R> {
+fn reals<'a, T: Scalar, R: Scalar>(columns: Cells<'a, T>) -> Cells<'a, R> {
     let parts = size_of::<T>() / size_of::<R>();
-    assert!(columns.nrows() <= 1 || columns.row_stride() == 1, "contiguous columns");
-    let (rows, cols, stride) = (columns.nrows(), columns.ncols(), columns.col_stride());
-    let first = columns.as_ptr_mut().cast::<R>();
-    // SAFETY: *memory* of the columns, which are borrowed. An element is one or two of these numbers.
-    unsafe { MatMut::from_raw_parts_mut(first, rows, cols, 1, stride * parts as isize) }
+    assert!(columns.rows() <= 1 || columns.row_stride() == 1, "contiguous columns");
+    let shape = (columns.rows(), columns.cols());
+    let layout = Layout::new(shape, (1, columns.col_stride() * parts));
+    // SAFETY: *memory* of the columns. An element is one or two of these numbers.
+    unsafe { Cells::new(columns.as_ptr().cast(), &layout, columns.rank()) }
 }
 
 /// These numbers become elements, where they are.
@@ -43,10 +44,10 @@ pub fn room<T: Scalar>(n: usize) -> usize {
     (reals * size_of::<T::Real>()).div_ceil(size_of::<T>())
 }
 
-/// A worker's rows of Z, to columns of `z`; see [`divide::solve`].
+/// A worker's part of Z, to columns of `z`; see [`divide::solve`].
 ///
 /// # Safety
-/// *Order* (see [`Cells`]): nobody else accesses these columns.
+/// *Order* (see [`Cells`]): nobody else but workers who do the same accesses these columns.
 pub unsafe fn divide<T: Scalar>(
     divided: &Divided,
     worker: usize,
@@ -55,28 +56,35 @@ pub unsafe fn divide<T: Scalar>(
     barrier: impl FnMut() -> Step,
     is_stopped: &dyn Fn() -> bool,
 ) -> Step<usize> {
-    let (rows, n) = (divided.rows(worker), divided.order());
-    let own = z.range(rows.start, rows.end).map(|c| c.sub(0, 0, n, c.cols()));
-    let own: Vec<Cells<T>> = own.collect();
     // SAFETY: the caller's promise.
-    let mut own: Vec<_> = own.into_iter().map(|c| unsafe { c.write() }).collect();
-    match T::DTYPE.real() {
-        DType::F32 => of_reals::<T, f32>(divided, worker, &mut own, room, barrier, is_stopped),
-        _ => of_reals::<T, f64>(divided, worker, &mut own, room, barrier, is_stopped),
+    unsafe {
+        match T::DTYPE.real() {
+            DType::F32 => of_reals::<T, f32>(divided, worker, z, room, barrier, is_stopped),
+            _ => of_reals::<T, f64>(divided, worker, z, room, barrier, is_stopped),
+        }
     }
 }
 
-fn of_reals<T: Scalar, R: Scalar>(
+/// The same with the real numbers of T.
+///
+/// # Safety
+/// As above.
+unsafe fn of_reals<T: Scalar, R: Scalar>(
     divided: &Divided,
     worker: usize,
-    own: &mut [MatMut<T>],
+    z: &Columns<T>,
     room: &mut [T],
     barrier: impl FnMut() -> Step,
     is_stopped: &dyn Fn() -> bool,
 ) -> Step<usize> {
-    let mut numbers: Vec<_> = own.iter_mut().map(|c| reals::<T, R>(c.rb_mut())).collect();
+    let (own, n) = (divided.rows(worker), divided.order());
+    let numbers = Columns::new(z.range(0, n).map(|c| reals::<T, R>(c.row_range(0..n))));
     let room = bytemuck::cast_slice_mut(room);
-    let left = divide::solve(divided, worker, &mut numbers, room, barrier, is_stopped)?;
-    own.iter_mut().for_each(|c| make_elements::<T, R>(c.rb_mut()));
+    // SAFETY: the caller's promise.
+    let left = unsafe { divide::solve(divided, worker, &numbers, room, barrier, is_stopped) }?;
+    for columns in z.range(own.start, own.end) {
+        // SAFETY: the caller's promise. All workers have met, and each has its rows.
+        make_elements::<T, R>(unsafe { columns.row_range(0..n).write() });
+    }
     Ok(left)
 }

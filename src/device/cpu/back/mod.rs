@@ -6,8 +6,8 @@
 //! first:                        C <- (I - V T V^H) C
 //! for panels, last to first:    C <- (I - V T V^H) C
 //! ```
-//! All workers together make a batch of factors, ready for products. Then each applies the batch to
-//! its own eigenvectors, some of them at a time. They are rows of C^T, and come to contiguous scratch, so
+//! All workers together make a batch of factors, ready for products. Then each takes some eigenvectors,
+//! applies the batch to them, and takes others. They are rows of C^T, and come to contiguous scratch, so
 //! that they stay in a cache for the whole batch.
 
 pub mod batch;
@@ -19,7 +19,7 @@ use std::ops::Range;
 use self::strips::{Kernel, Strips};
 use super::blas;
 use super::product::DEEPEST;
-use crate::comm::Step;
+use crate::comm::{Queue, Step};
 use crate::device::{PanelReflectors, SweepReflectors};
 use crate::matrix::{Cells, Columns};
 use crate::scalar::Scalar;
@@ -91,8 +91,8 @@ fn at_a_time<T: Scalar>(kernel: Kernel, n: usize) -> usize {
 }
 
 impl<T: Scalar> Back<'_, '_, T> {
-    /// A worker's part. All workers call it, and `meet` between batches. `columns` have C^T: one for
-    /// each row of C.
+    /// A worker's part. All workers call it with the same queue, and `meet` between batches. `columns`
+    /// have C^T: one for each row of C.
     ///
     /// # Safety
     /// *Order* (see [`Cells`]): nobody else accesses the shared room or these elements of C^T, nothing
@@ -100,7 +100,7 @@ impl<T: Scalar> Back<'_, '_, T> {
     pub unsafe fn apply(
         &self,
         columns: &Columns<T>,
-        place: Place,
+        (place, queue): (Place, &Queue),
         shared: Cells<T>,
         own: &mut [T],
         mut meet: impl FnMut() -> Step,
@@ -113,24 +113,26 @@ impl<T: Scalar> Back<'_, '_, T> {
         for (number, batch) in batches.iter().enumerate() {
             // SAFETY: the caller's promise. Workers make different factors, and meet after that.
             unsafe { batch.make(self.sweeps, self.panels, kernel, place, shared, own) };
+            if place.worker == 0 {
+                queue.restart();
+            }
             meet()?;
             // SAFETY: the caller's promise. Nobody writes a factor until workers meet again.
             let factors = blas::column(unsafe { shared.read() }, 0);
             let phases = (number == 0).then_some(self.phases);
             let conjugates = number == last && self.conjugates;
             let top = if phases.is_some() || conjugates { 0 } else { batch.top(n) };
-            let which = share(&self.wanted, kernel.units.rows, place);
-            let most = at_a_time::<T>(kernel, n);
-            for first in which.clone().step_by(most) {
-                // The next barrier would notice, but a batch takes seconds.
-                if is_stopped() {
-                    break;
-                }
-                let count = most.min(which.end - first);
+            let (height, wanted) = (kernel.units.rows, &self.wanted);
+            let (units, most) = (wanted.len().div_ceil(height), at_a_time::<T>(kernel, n) / height);
+            // The next barrier would notice a stop, but a batch takes seconds.
+            while !is_stopped() {
+                let Some(taken) = queue.take(units, most, place.workers) else { break };
+                let first = wanted.start + height * taken.start;
+                let count = (height * taken.len()).min(wanted.end - first);
                 let (memory, products) =
                     own.split_at_mut(Strips::<T>::elements(kernel, n - top, count));
                 let mut strips = Strips::new(kernel, top..n, count, memory);
-                // SAFETY: the caller's promise: workers have different rows of C^T.
+                // SAFETY: the caller's promise: workers take different rows of C^T.
                 unsafe { strips.load(columns, first, phases) };
                 batch.apply(&mut strips, factors, products);
                 // SAFETY: as above.
@@ -140,11 +142,4 @@ impl<T: Scalar> Back<'_, '_, T> {
         }
         Ok(())
     }
-}
-
-/// A worker's eigenvectors of these, in units.
-fn share(of: &Range<usize>, unit: usize, place: Place) -> Range<usize> {
-    let (units, count) = (of.len().div_ceil(unit), of.len());
-    let end = |worker: usize| of.start + (units * worker / place.workers * unit).min(count);
-    end(place.worker)..end(place.worker + 1)
 }

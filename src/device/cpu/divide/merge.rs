@@ -118,15 +118,8 @@ impl Merge {
         divided.scales.write(self.places(own), scales.into_iter());
     }
 
-    /// Updates the worker's rows of Z, which begin with row `first` of Z.
-    pub fn update<R: Scalar>(
-        &mut self,
-        divided: &Divided,
-        rows: Rows<R>,
-        first: usize,
-        (pieces, room): (Pieces, &mut [R]),
-        is_stopped: &dyn Fn() -> bool,
-    ) {
+    /// The eigenvalues are known now, and how rows of Z change.
+    pub fn finish<'m>(&'m mut self, divided: &'m Divided) -> Vectors<'m> {
         let scales = divided.scales.read(self.all());
         // Roots take the columns of poles, in ascending order. So what is next to each other among
         // the roots is so in memory.
@@ -154,36 +147,14 @@ impl Merge {
             }
             false => 0..targets.len(),
         };
-        let update = Update {
-            rotations: &self.deflated.rotations,
-            targets: &targets[chosen.clone()],
-            roots: Roots {
-                origins: &self.origins[chosen.clone()],
-                offsets: &self.offsets[chosen.clone()],
-                scales: &scales[chosen],
-            },
-            order: is_root.then_some(&order[..]),
-            is_stopped,
-        };
-        let (mut rest, mut at) = (rows, first);
-        for (other, end) in [(Side::Right, self.node.middle), (Side::Left, self.node.end)] {
-            let before = (self.node.first.max(at) - at).min(rest.len());
-            let (_, after) = std::mem::take(&mut rest).split_at_mut(before);
-            at += before;
-            let (own, after) = after.split_at_mut((end.max(at) - at).min(after.len()));
-            at += own.len();
-            rest = after;
-            if !own.is_empty() {
-                update.run(&self.active(other), own, self.node.rows(), pieces, room);
-            }
-        }
         if self.share.is_first() {
             if is_root {
                 self.values.sort_by(f64::total_cmp);
             }
             divided.values.write(self.node.rows(), self.values.iter().copied());
-            divided.order.write(self.node.rows(), order.into_iter());
+            divided.order.write(self.node.rows(), order.iter().copied());
         }
+        Vectors { merge: self, scales, targets, chosen, order: is_root.then_some(order) }
     }
 
     /// Poles for the rows of a child, where the other one has side `other`.
@@ -195,6 +166,54 @@ impl Merge {
             columns: indices.iter().map(|&i| self.deflated.columns[i]).collect(),
             poles: pick(&self.deflated.poles),
             weights: pick(&self.weights),
+        }
+    }
+}
+
+/// The eigenvectors of a merge.
+pub struct Vectors<'m> {
+    merge: &'m Merge,
+    scales: Vec<f64>,
+    /// Where those of roots go, and which of them are wanted.
+    targets: Vec<usize>,
+    chosen: Range<usize>,
+    /// Where other columns go in the last merge.
+    order: Option<Vec<usize>>,
+}
+
+impl Vectors<'_> {
+    /// Updates rows of Z, which begin with row `first` of Z. Others than those of the node stay.
+    pub fn update<R: Scalar>(
+        &self,
+        rows: Rows<R>,
+        first: usize,
+        (pieces, room): (Pieces, &mut [R]),
+        is_stopped: &dyn Fn() -> bool,
+    ) {
+        let Vectors { merge, chosen, .. } = self;
+        let node = merge.node;
+        let update = Update {
+            rotations: &merge.deflated.rotations,
+            targets: &self.targets[chosen.clone()],
+            roots: Roots {
+                origins: &merge.origins[chosen.clone()],
+                offsets: &merge.offsets[chosen.clone()],
+                scales: &self.scales[chosen.clone()],
+            },
+            order: self.order.as_deref(),
+            is_stopped,
+        };
+        let (mut rest, mut at) = (rows, first);
+        for (other, end) in [(Side::Right, node.middle), (Side::Left, node.end)] {
+            let before = (node.first.max(at) - at).min(rest.len());
+            let (_, after) = std::mem::take(&mut rest).split_at_mut(before);
+            at += before;
+            let (own, after) = after.split_at_mut((end.max(at) - at).min(after.len()));
+            at += own.len();
+            rest = after;
+            if !own.is_empty() {
+                update.run(&merge.active(other), own, node.rows(), pieces, room);
+            }
         }
     }
 }

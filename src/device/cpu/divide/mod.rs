@@ -6,9 +6,10 @@
 //! eigenvectors Q make that `Q (D + rho z z^T) Q^T`, whose eigenvectors are `Q U`. The product takes
 //! most of the time.
 //!
-//! A worker has some rows of Z, which need no others: rows of `Q U` are rows of Q times U. Workers
-//! share the work on U by its roots. What they exchange are vectors. So a worker's room is O(n), and
-//! bits of Z do not depend on the workers.
+//! A worker has some rows of Z, which need no others: rows of `Q U` are rows of Q times U. In the last
+//! merge, which has most of the work, it takes some rows after others. Workers share the work on U by its
+//! roots. What they exchange are vectors. So a worker's room is O(n), and bits of Z do not depend on the
+//! workers.
 
 mod deflation;
 mod leaf;
@@ -22,15 +23,14 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use faer::reborrow::ReborrowMut;
-use faer::{ColMut, MatMut};
-
 use self::leaf::{LEAST, Leaf};
 use self::merge::Merge;
 use self::tree::Tree;
-use self::update::Pieces;
+use self::update::{Pieces, TAKEN};
+use super::blas;
 use super::product::Units;
-use crate::comm::Step;
+use crate::comm::{Queue, Step};
+use crate::matrix::Columns;
 use crate::scalar::Scalar;
 
 /// Numbers that workers exchange. They meet between a write and a read.
@@ -80,6 +80,8 @@ pub struct Divided {
     /// z for which the roots are exact, up to a factor; and 1 / the norms of its eigenvectors.
     weights: Exchange<f64>,
     scales: Exchange<f64>,
+    /// The rows of Z in the last merge.
+    queue: Queue,
     /// Eigenvalues that were not found.
     failed: AtomicUsize,
 }
@@ -129,6 +131,7 @@ impl Divided {
             offsets: Exchange::new(n),
             weights: Exchange::new(n),
             scales: Exchange::new(n),
+            queue: Queue::default(),
             failed: AtomicUsize::new(0),
         }
     }
@@ -175,27 +178,35 @@ impl Divided {
 /// One worker's part of the decomposition. All workers call it with the same `divided`, and `barrier`
 /// makes them meet.
 ///
-/// The columns of all `pieces`, contiguous, are the worker's rows of Z. It gives the number of
-/// eigenvalues that were not found, to every worker the same. That is n where a number of T is not
-/// finite; then Z is not written. Where `is_stopped`, a barrier soon says so.
-pub fn solve<R: Scalar>(
+/// The columns of `z`, contiguous, are the rows of Z. It gives the number of eigenvalues that were not
+/// found, to every worker the same. That is n where a number of T is not finite; then Z is not written.
+/// Where `is_stopped`, a barrier soon says so.
+///
+/// # Safety
+/// *Order* (see [`crate::matrix::Cells`]): nobody else accesses these columns. The worker's rows are its own again in
+/// the end.
+pub unsafe fn solve<R: Scalar>(
     divided: &Divided,
     worker: usize,
-    pieces: &mut [MatMut<'_, R>],
+    z: &Columns<R>,
     room: &mut [R],
     barrier: impl FnMut() -> Step,
     is_stopped: &dyn Fn() -> bool,
 ) -> Step<usize> {
     let sizes = Pieces::new::<R>(divided.tree.order(), Units::of::<R>());
-    solve_with(sizes, divided, worker, pieces, room, barrier, is_stopped)
+    // SAFETY: the caller's promise.
+    unsafe { solve_with(sizes, divided, worker, z, room, barrier, is_stopped) }
 }
 
 /// The same, with sizes of products.
-pub fn solve_with<R: Scalar>(
+///
+/// # Safety
+/// As above.
+pub unsafe fn solve_with<R: Scalar>(
     sizes: Pieces,
     divided: &Divided,
     worker: usize,
-    pieces: &mut [MatMut<'_, R>],
+    z: &Columns<R>,
     room: &mut [R],
     mut barrier: impl FnMut() -> Step,
     is_stopped: &dyn Fn() -> bool,
@@ -205,8 +216,8 @@ pub fn solve_with<R: Scalar>(
         return Ok(tree.order());
     }
     let own = tree.rows(worker);
-    let mut rows = rows_of(pieces);
-    assert!(rows.len() == own.len(), "rows of Z");
+    // SAFETY: the caller's promise: workers have different rows.
+    let mut rows = unsafe { rows_of(z, own.clone()) };
     for leaf in tree.leaves(worker) {
         solve_leaf(divided, tree.part(tree.depth(), leaf), &mut rows, own.start);
     }
@@ -225,6 +236,10 @@ pub fn solve_with<R: Scalar>(
                 }
             }
         }
+        let is_taken = is_shared && level == 0;
+        if is_taken {
+            rows.clear();
+        }
         meet()?;
         let mut merges: Vec<_> = parts
             .map(|part| {
@@ -238,21 +253,35 @@ pub fn solve_with<R: Scalar>(
         merges.iter_mut().for_each(|merge| merge.find_scales(divided));
         meet()?;
         for merge in &mut merges {
-            merge.update(divided, &mut rows, own.start, (sizes, &mut *room), is_stopped);
+            let vectors = merge.finish(divided);
+            if !is_taken {
+                vectors.update(&mut rows, own.start, (sizes, &mut *room), is_stopped);
+                continue;
+            }
+            let (n, most, workers) = (tree.order(), sizes.most_taken(), tree.workers());
+            while let Some(blocks) = divided.queue.take(n.div_ceil(TAKEN), most, workers) {
+                let taken = TAKEN * blocks.start..n.min(TAKEN * blocks.end);
+                // SAFETY: the caller's promise: nobody has rows of his own now, and each takes others.
+                let mut rows = unsafe { rows_of(z, taken.clone()) };
+                vectors.update(&mut rows, taken.start, (sizes, &mut *room), is_stopped);
+            }
         }
     }
     barrier()?;
     Ok(divided.failed.load(Ordering::Relaxed))
 }
 
-/// The rows of Z of a worker.
-fn rows_of<'a, R: Scalar>(pieces: &'a mut [MatMut<'_, R>]) -> Vec<&'a mut [R]> {
-    let columns = pieces.iter_mut().flat_map(|piece| piece.rb_mut().col_iter_mut());
-    let contiguous = |column: ColMut<'a, R>| match column.try_as_col_major_mut() {
-        Some(column) => column.as_slice_mut(),
-        None => panic!("contiguous rows of Z"),
-    };
-    columns.map(contiguous).collect()
+/// Some rows of Z.
+///
+/// # Safety
+/// *Order* (see [`crate::matrix::Cells`]): nobody else accesses these columns while the rows are there.
+unsafe fn rows_of<'a, R: Scalar>(z: &Columns<'a, R>, rows: Range<usize>) -> Vec<&'a mut [R]> {
+    let columns = z.range(rows.start, rows.end);
+    let columns = columns.flat_map(|block| (0..block.cols()).map(move |j| block.column(j)));
+    // SAFETY: the caller's promise.
+    let all: Vec<_> = columns.map(|c| blas::column_mut(unsafe { c.write() }, 0)).collect();
+    assert_eq!(all.len(), rows.len(), "rows of Z");
+    all
 }
 
 /// Solves a leaf, and writes its rows of Z, which are zero elsewhere.

@@ -56,6 +56,10 @@ impl Tree {
         self.n
     }
 
+    pub fn workers(self) -> usize {
+        self.workers
+    }
+
     pub fn depth(self) -> usize {
         self.depth
     }

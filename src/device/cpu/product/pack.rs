@@ -39,17 +39,34 @@ impl<'a, T: Scalar> Packed<'a, T> {
     /// Packs the rows of a left factor, or of the transpose of a right one, into the first elements
     /// of `memory`.
     pub fn new(rows: MatRef<T>, conjugated: bool, unit: usize, memory: &'a mut [T]) -> Self {
-        let (lines, depth) = rows.shape();
+        Self::of_parts([rows], conjugated, unit, memory)
+    }
+
+    /// The same of matrices with equally many rows, side by side.
+    pub fn of_parts<const N: usize>(
+        parts: [MatRef<T>; N],
+        conjugated: bool,
+        unit: usize,
+        memory: &'a mut [T],
+    ) -> Self {
+        let lines = parts[0].nrows();
+        let depth = parts.iter().map(|part| part.ncols()).sum();
         let memory = &mut memory[..Self::elements(unit, lines, depth)];
         let whole = lines / unit * unit;
         if depth > 0 && whole < lines {
             memory[whole * depth..].fill(T::ZERO);
         }
-        match (rows.row_stride(), rows.col_stride()) {
-            (1, _) if !(conjugated && T::IS_COMPLEX) => {
-                with_bytes!(along_lines::<T>(unit, rows, memory));
+        let mut first = 0;
+        for part in parts {
+            assert_eq!(part.nrows(), lines, "rows of a part");
+            let to = Place { unit, depth, first };
+            match part.row_stride() {
+                1 if !(conjugated && T::IS_COMPLEX) => {
+                    with_bytes!(along_lines::<T>(unit, part, to, memory));
+                }
+                _ => along_depth(part, conjugated, to, memory),
             }
-            _ => along_depth(rows, conjugated, unit, memory),
+            first += part.ncols();
         }
         Packed { elements: memory, unit, lines, depth }
     }
@@ -111,14 +128,26 @@ fn copy_some<T: Scalar, const BYTES: usize>(_: usize, from: &[T], to: &mut [T]) 
 /// for the processor's own prefetches.
 const AHEAD: usize = 4;
 
+/// Where columns of a packed factor go: from column `first` of `depth` on.
+#[derive(Clone, Copy)]
+struct Place {
+    unit: usize,
+    depth: usize,
+    first: usize,
+}
+
 /// Packs rows that are next to each other: a column at a time.
-fn along_lines<T: Scalar, const BYTES: usize>(unit: usize, rows: MatRef<T>, memory: &mut [T]) {
-    let depth = rows.ncols();
+fn along_lines<T: Scalar, const BYTES: usize>(
+    unit: usize,
+    rows: MatRef<T>,
+    Place { depth, first, .. }: Place,
+    memory: &mut [T],
+) {
     let ahead = AHEAD as isize * rows.col_stride();
-    for p in 0..depth {
+    for p in 0..rows.ncols() {
         let units = blas::column(rows, p).chunks_exact(unit);
         let rest = units.remainder();
-        let mut at = p * unit;
+        let mut at = (first + p) * unit;
         for from in units {
             let later = from.as_ptr().wrapping_offset(ahead).cast::<u8>();
             prefetch_lines(later, size_of_val(from));
@@ -152,16 +181,21 @@ fn by_runs(own: usize, depth: usize, mut visit: impl FnMut(usize, usize)) {
 }
 
 /// Packs rows of any strides, a unit at a time.
-fn along_depth<T: Scalar>(rows: MatRef<T>, conjugated: bool, unit: usize, memory: &mut [T]) {
-    let (lines, depth) = rows.shape();
+fn along_depth<T: Scalar>(
+    rows: MatRef<T>,
+    conjugated: bool,
+    Place { unit, depth, first: column }: Place,
+    memory: &mut [T],
+) {
+    let (lines, columns) = rows.shape();
     let (stride, step) = (rows.row_stride(), rows.col_stride());
     for (memory, first) in
         memory.chunks_exact_mut((unit * depth).max(1)).zip((0..lines).step_by(unit))
     {
         let own = unit.min(lines - first);
         let top = rows.as_ptr().wrapping_offset(first as isize * stride);
-        let to = memory.as_mut_ptr();
-        by_runs(own, depth, |p, line| {
+        let to = memory[column * unit..].as_mut_ptr();
+        by_runs(own, columns, |p, line| {
             let from = top.wrapping_offset(line as isize * stride + p as isize * step);
             // SAFETY: `line` is in this unit and p below the depth, so both elements are there.
             unsafe {

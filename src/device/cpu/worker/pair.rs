@@ -30,24 +30,18 @@ impl<T: Scalar> CpuWorker<'_, T> {
 
     fn subtract_some(&mut self, pair: [Cells<T>; 2], targets: &[(usize, Cells<T>)], units: Units) {
         let Some(&(first, _)) = targets.first() else { return };
-        let (rows, depth) = (pair[0].rows(), pair[0].cols());
+        let (rows, depth) = (pair[0].rows(), 2 * pair[0].cols());
         let slots = blas::column_mut(self.write(self.tiles), 0);
-        let mut slots = slots.chunks_mut(tile_elements::<T>(self.widest));
-        let mut packed = |side: Cells<T>, first: usize, count: usize| {
-            let slot = slots.next().expect("a slot for each factor");
-            Packed::new(self.read(side.sub(first, 0, count, depth)), true, units.cols, slot)
-        };
-        // Those of X multiply V.
-        let factors = targets
-            .iter()
-            .map(|&(first, c)| [pair[1], pair[0]].map(|side| packed(side, first, c.cols())));
+        let mut slots = slots.chunks_mut(2 * tile_elements::<T>(self.widest));
+        // X and V in the place of V and X: one product has both.
+        let factors = targets.iter().map(|&(first, c)| {
+            let slot = slots.next().expect("a slot for each target");
+            let [v, x] = pair.map(|side| self.read(side.row_range(first..first + c.cols())));
+            Packed::of_parts([x, v], true, units.cols, slot)
+        });
         let factors: Vec<_> = factors.collect();
-        let [here, there] = {
-            let memory = blas::column_mut(self.write(self.pack), 0);
-            let (one, other) = memory.split_at_mut(memory.len() / 2);
-            [one, other]
-        };
-        let fit = here.len() / depth.max(1) / units.rows * units.rows;
+        let memory = blas::column_mut(self.write(self.pack), 0);
+        let fit = memory.len() / depth.max(1) / units.rows * units.rows;
         let high = units.rows_in_cache::<T>(depth).min(fit);
         for top in (first..rows).step_by(high) {
             // The next wait would notice, but an update of a large matrix takes a second.
@@ -55,18 +49,15 @@ impl<T: Scalar> CpuWorker<'_, T> {
                 return;
             }
             let end = (top + high).min(rows);
-            let left = [(pair[0], &mut *here), (pair[1], &mut *there)].map(|(side, memory)| {
-                Packed::new(self.read(side.row_range(top..end)), false, units.rows, memory)
-            });
-            for (&(first, c), factors) in targets.iter().zip(&factors) {
+            let sides = pair.map(|side| self.read(side.row_range(top..end)));
+            let left = Packed::of_parts(sides, false, units.rows, memory);
+            for (&(first, c), right) in targets.iter().zip(&factors) {
                 let from = first.max(top);
                 if from >= end {
                     break;
                 }
                 let c = c.row_range(from - first..end - first);
-                for (left, right) in left.iter().zip(factors) {
-                    multiply(self.write(c), true, left, from - top, right);
-                }
+                multiply(self.write(c), true, &left, from - top, right);
             }
         }
     }

@@ -19,7 +19,7 @@ impl<T: Scalar> CpuWorker<'_, T> {
         let (worker, room) = (self.worker, blas::column_mut(self.write(room), 0));
         let comm = self.comm;
         let (barrier, is_stopped) = (|| self.barrier(), || comm.is_stopped());
-        // SAFETY: *order*, promised to `CpuWorker::new`: workers have different rows.
+        // SAFETY: *order*, promised to `CpuWorker::new`: all workers do this, and have met.
         let left = unsafe { real_columns::divide(divided, worker, z, room, barrier, &is_stopped) }?;
         self.barrier().map(|()| left)
     }
@@ -31,11 +31,11 @@ impl<T: Scalar> CpuWorker<'_, T> {
         z: &Columns<T>,
         [shared, own]: [Cells<T>; 2],
     ) -> Step {
-        let place = Place { worker: self.worker, workers: self.comm.workers() };
-        let own = blas::column_mut(self.write(own), 0);
         let comm = self.comm;
+        let place = Place { worker: self.worker, workers: comm.workers() };
+        let own = blas::column_mut(self.write(own), 0);
         let (barrier, is_stopped) = (|| self.barrier(), || comm.is_stopped());
         // SAFETY: *order*, promised to `CpuWorker::new`: all workers do this, and have met.
-        unsafe { back.apply(z, place, shared, own, barrier, &is_stopped) }
+        unsafe { back.apply(z, (place, comm.queue()), shared, own, barrier, &is_stopped) }
     }
 }

@@ -452,7 +452,7 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
         let mut room = vec![T::ZERO; real_columns::room::<T>(divided.order())];
         let (rank, comm) = (self.rank, self.comm);
         let (barrier, is_stopped) = (|| comm.barrier().wait(), || comm.is_stopped());
-        // SAFETY: *order*: ranks have different rows of it.
+        // SAFETY: *order*: all ranks do this, and have met.
         let left =
             unsafe { real_columns::divide(divided, rank, z, &mut room, barrier, &is_stopped) }?;
         comm.barrier().wait().map(|()| left)
@@ -464,13 +464,14 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
         z: &Columns<T>,
         [shared, _]: [Cells<T>; 2],
     ) -> Step {
-        let (comm, place) = (self.comm, Place { worker: self.rank, workers: self.comm.workers() });
+        let comm = self.comm;
+        let place = Place { worker: self.rank, workers: comm.workers() };
         let sweeps = back.sweeps;
         let sizes = Room::of::<T>(sweeps.order(), sweeps.width());
         let mut own = vec![T::ZERO; sizes.own];
         let (barrier, is_stopped) = (|| comm.barrier().wait(), || comm.is_stopped());
         // SAFETY: *order*: all ranks do this, and have met.
-        unsafe { back.apply(z, place, shared, &mut own, barrier, &is_stopped) }
+        unsafe { back.apply(z, (place, comm.queue()), shared, &mut own, barrier, &is_stopped) }
     }
 
     fn group_barrier_cost(&self) -> f64 {

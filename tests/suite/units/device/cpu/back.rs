@@ -3,6 +3,7 @@
 use std::sync::Barrier;
 
 use faer::{Mat, Side};
+use meshsolve::comm::Queue;
 use meshsolve::device::cpu::back::strips::{self, Kernel, Strips};
 use meshsolve::device::cpu::back::{Back, Place, Room, WIDEST, batch, factors};
 use meshsolve::device::cpu::blas;
@@ -58,9 +59,10 @@ fn by_workers<T: Scalar>(back: &Back<T>, rows: &mut [T], n: usize, workers: usiz
     let sizes = Room::of::<T>(n, width);
     let mut shared = vec![T::NAN; sizes.shared];
     let (shared, barrier) = (Cells::of(&mut shared), Barrier::new(workers));
+    let queue = Queue::default();
     std::thread::scope(|scope| {
         for worker in 0..workers {
-            let (columns, barrier) = (&columns, &barrier);
+            let (columns, barrier, queue) = (&columns, &barrier, &queue);
             scope.spawn(move || {
                 let (place, mut own) = (Place { worker, workers }, vec![T::NAN; sizes.own]);
                 let meet = || {
@@ -68,7 +70,8 @@ fn by_workers<T: Scalar>(back: &Back<T>, rows: &mut [T], n: usize, workers: usiz
                     Ok(())
                 };
                 // SAFETY: *order*: all workers do this, and meet.
-                unsafe { back.apply(columns, place, shared, &mut own, meet, &|| false) }.unwrap();
+                unsafe { back.apply(columns, (place, queue), shared, &mut own, meet, &|| false) }
+                    .unwrap();
             });
         }
     });
@@ -158,7 +161,8 @@ fn of_band<T: Scalar>(n: usize, b: usize) {
     let (mut shared, mut own) = (vec![T::NAN; sizes.shared], vec![T::NAN; sizes.own]);
     let (place, shared) = (Place { worker: 0, workers: 1 }, Cells::of(&mut shared));
     // SAFETY: *order*: this thread alone has the memory.
-    unsafe { back.apply(&columns, place, shared, &mut own, || Ok(()), &|| true) }.unwrap();
+    let by = (place, &Queue::default());
+    unsafe { back.apply(&columns, by, shared, &mut own, || Ok(()), &|| true) }.unwrap();
     assert!(same == rows, "{n} {b}: stopped");
     // As on processors without a kernel, in small batches.
     let mut other = rows;
