@@ -56,7 +56,7 @@ pub trait Worker<T: Scalar>: Device<T> + Comm {
         band: Band<T>,
         kept: Option<&SweepReflectors<T>>,
     ) -> Step<Option<Tridiagonal>>;
-    /// This worker's part of Z, with eigenvectors of a real tridiagonal matrix: its rows, which are
+    /// This worker's part of Z, with eigenvectors of a real tridiagonal matrix. Rows of Z are
     /// columns of `z` in memory of the host. It gives the number of eigenvalues that were not found.
     /// `room` is the worker's scratch. All workers meet at its end.
     fn divide(&mut self, divided: &Divided, z: &Columns<T>, room: Cells<T>) -> Step<usize>;

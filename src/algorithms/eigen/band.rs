@@ -6,10 +6,11 @@
 //! for k:  A_k = V R below the band,  Q_k = I - V T V^H    panel k, by its owner
 //!         P = A V                                         each worker from its own tile columns
 //!         X = P T - V (T^H V^H P T) / 2                   each worker some rows
-//!         A_ij -= V_i X_j^H + X_i V_j^H  for i >= j       by the owner of j, k+1 first
+//!         A_ij -= V_i X_j^H + X_i V_j^H  for i >= j       k+1 first, by its owner
 //! ```
 //! A is there the trailing matrix, of which a tile column serves both halves. The owner of panel k+1
-//! factors it before the rest of its updates. The workers' sums P are added in their order.
+//! updates and factors it first. Workers that share memory take the other tile columns of the update one
+//! after another; a rank has its own. The workers' sums P are added in their order.
 //!
 //! The band is as wide as the widest tile column. Of a narrower one the trailing matrix begins a few
 //! columns after the next tile column does. Q_k changes these columns from the left alone.
@@ -170,8 +171,7 @@ fn make_x<T: Scalar, W: Worker<T>>(worker: &mut W, panel: &Panel<T>) -> Step {
     worker.barrier()
 }
 
-/// The update after that of the next panel. Workers that share memory take tile columns of each other,
-/// as the owner of the next panel comes later.
+/// The update after that of the next panel, whose owner comes later.
 fn update_rest<T: Scalar, W: Worker<T>>(
     worker: &mut W,
     leading: &Leading<T>,
@@ -183,7 +183,10 @@ fn update_rest<T: Scalar, W: Worker<T>>(
     }
     let all: Vec<_> = leading.tiles().filter(|&t| t > panel.tile + 1).collect();
     let workers = worker.workers();
-    while let Some(taken) = worker.communicator().queue().take(all.len(), MOST_TILES, workers) {
+    // The next barrier would notice a stop, but an update of a large matrix takes a second.
+    while !worker.communicator().is_stopped() {
+        let taken = worker.communicator().queue().take(all.len(), MOST_TILES, workers);
+        let Some(taken) = taken else { break };
         update(worker, leading, panel, &all[taken]);
     }
 }

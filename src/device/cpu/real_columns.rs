@@ -83,7 +83,7 @@ unsafe fn of_reals<T: Scalar, R: Scalar>(
     // SAFETY: the caller's promise.
     let left = unsafe { divide::solve(divided, worker, &numbers, room, barrier, is_stopped) }?;
     for columns in z.range(own.start, own.end) {
-        // SAFETY: the caller's promise. All workers have met, and each has its rows.
+        // SAFETY: the caller's promise: each worker has its rows again.
         make_elements::<T, R>(unsafe { columns.row_range(0..n).write() });
     }
     Ok(left)

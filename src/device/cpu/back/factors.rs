@@ -149,6 +149,10 @@ pub unsafe fn make_panel<T: Scalar>(
     let (rows, columns) = (piece.rows, panel_columns(kernel, panel.v.cols()));
     // SAFETY: the caller's promise.
     let all = unsafe { panel.v.read() };
+    if piece.row >= all.ncols() && all.ncols() == columns {
+        return kernel.pack(all.subrows(piece.row, rows), to);
+    }
+    // With ones and zeros.
     let v = take(&mut room, rows * columns);
     for (j, column) in v.chunks_exact_mut(rows).enumerate() {
         if j >= all.ncols() {

@@ -95,8 +95,8 @@ impl<T: Scalar> Back<'_, '_, T> {
     /// have C^T: one for each row of C.
     ///
     /// # Safety
-    /// *Order* (see [`Cells`]): nobody else accesses the shared room or these elements of C^T, nothing
-    /// writes a reflector, and all workers have met before.
+    /// *Order* (see [`Cells`]): nobody else accesses the shared room or these elements of C^T, or takes
+    /// from the queue; nothing writes a reflector; all workers have met before, and do in `meet`.
     pub unsafe fn apply(
         &self,
         columns: &Columns<T>,

@@ -8,8 +8,8 @@
 //!
 //! A worker has some rows of Z, which need no others: rows of `Q U` are rows of Q times U. In the last
 //! merge, which has most of the work, it takes some rows after others. Workers share the work on U by its
-//! roots. What they exchange are vectors. So a worker's room is O(n), and bits of Z do not depend on the
-//! workers.
+//! roots. What they exchange are vectors. So a worker's room is O(n). With a product kernel bits of Z do
+//! not depend on the workers.
 
 mod deflation;
 mod leaf;
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use self::leaf::{LEAST, Leaf};
 use self::merge::Merge;
 use self::tree::Tree;
-use self::update::{Pieces, TAKEN};
+use self::update::{MOST_TAKEN, Pieces, TAKEN};
 use super::blas;
 use super::product::Units;
 use crate::comm::{Queue, Step};
@@ -183,8 +183,9 @@ impl Divided {
 /// Where `is_stopped`, a barrier soon says so.
 ///
 /// # Safety
-/// *Order* (see [`crate::matrix::Cells`]): nobody else accesses these columns. The worker's rows are its own again in
-/// the end.
+/// *Order* (see [`crate::matrix::Cells`]): all workers call it, each with its own number, once for one
+/// `divided`. All meet in a `barrier` that gives `Ok`. Nobody else accesses these columns. In the end a
+/// worker's rows are its own again.
 pub unsafe fn solve<R: Scalar>(
     divided: &Divided,
     worker: usize,
@@ -258,8 +259,8 @@ pub unsafe fn solve_with<R: Scalar>(
                 vectors.update(&mut rows, own.start, (sizes, &mut *room), is_stopped);
                 continue;
             }
-            let (n, most, workers) = (tree.order(), sizes.most_taken(), tree.workers());
-            while let Some(blocks) = divided.queue.take(n.div_ceil(TAKEN), most, workers) {
+            let (n, workers) = (tree.order(), tree.workers());
+            while let Some(blocks) = divided.queue.take(n.div_ceil(TAKEN), MOST_TAKEN, workers) {
                 let taken = TAKEN * blocks.start..n.min(TAKEN * blocks.end);
                 // SAFETY: the caller's promise: nobody has rows of his own now, and each takes others.
                 let mut rows = unsafe { rows_of(z, taken.clone()) };

@@ -11,8 +11,9 @@ use crate::scalar::Scalar;
 
 /// Rows of Q at a time.
 const GROUP: usize = 256;
-/// A block of rows. Workers take some of these in the last merge.
+/// The fewest rows that workers take in the last merge, and how many times as many at most.
 pub const TAKEN: usize = 128;
+pub const MOST_TAKEN: usize = GROUP / TAKEN;
 /// Roots at a time where there is no kernel.
 const ROOTS: usize = 128;
 
@@ -53,12 +54,6 @@ impl Pieces {
             Packed::<R>::elements(self.units.rows, self.roots, self.depth),
             self.roots * self.group,
         ]
-    }
-
-    /// How many blocks of rows a worker takes at a time. Products of faer have other bits for other
-    /// numbers of rows.
-    pub fn most_taken(self) -> usize {
-        if self.has_kernel { GROUP / TAKEN } else { 1 }
     }
 
     /// Elements of a worker's room.

@@ -33,7 +33,8 @@ impl<T: Scalar> CpuWorker<'_, T> {
         let (rows, depth) = (pair[0].rows(), 2 * pair[0].cols());
         let slots = blas::column_mut(self.write(self.tiles), 0);
         let mut slots = slots.chunks_mut(2 * tile_elements::<T>(self.widest));
-        // X and V in the place of V and X: one product has both.
+        // X and V in the place of V and X: one product has both. So the diagonal of C may get imaginary
+        // parts, of the size of rounding errors.
         let factors = targets.iter().map(|&(first, c)| {
             let slot = slots.next().expect("a slot for each target");
             let [v, x] = pair.map(|side| self.read(side.row_range(first..first + c.cols())));

@@ -160,8 +160,8 @@ fn of_band<T: Scalar>(n: usize, b: usize) {
     let sizes = Room::of::<T>(n, b);
     let (mut shared, mut own) = (vec![T::NAN; sizes.shared], vec![T::NAN; sizes.own]);
     let (place, shared) = (Place { worker: 0, workers: 1 }, Cells::of(&mut shared));
-    // SAFETY: *order*: this thread alone has the memory.
     let by = (place, &Queue::default());
+    // SAFETY: *order*: this thread alone has the memory.
     unsafe { back.apply(&columns, by, shared, &mut own, || Ok(()), &|| true) }.unwrap();
     assert!(same == rows, "{n} {b}: stopped");
     // As on processors without a kernel, in small batches.

@@ -263,6 +263,35 @@ fn stops() {
     assert!((0..split).all(|i| (split..100).all(|j| memory[j + 100 * i] == 0.0)));
 }
 
+/// Two workers, of which neither changes its rows or takes others after a stop.
+#[test]
+fn workers_stop_in_the_last_merge() {
+    let n = 300;
+    let divided = Divided::new(vec![1.0; n], vec![1.0; n - 1], 2, u::<f64>());
+    let (mut memory, barrier) = (vec![0.0; n * n], Barrier::new(2));
+    let z = Columns::new([Cells::of(&mut memory).by_columns(n, n, n)]);
+    let (divided, barrier) = (&divided, &barrier);
+    std::thread::scope(|scope| {
+        for worker in 0..2 {
+            let z = &z;
+            scope.spawn(move || {
+                let mut room = vec![0.0; Divided::room::<f64>(n)];
+                let meet = || {
+                    barrier.wait();
+                    Ok(())
+                };
+                // SAFETY: *order*: both threads do this, and meet.
+                unsafe { solve(divided, worker, z, &mut room, meet, &|| true) }.unwrap();
+            });
+        }
+    });
+    // Rows of leaves, which are zero elsewhere.
+    let entries = (0..n * n).filter(|at| memory[*at] != 0.0);
+    assert!(
+        entries.clone().count() > n && entries.clone().all(|at| (at / n).abs_diff(at % n) < 32)
+    );
+}
+
 /// A worker's room is O(n).
 #[test]
 fn room_is_small() {
