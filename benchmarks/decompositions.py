@@ -91,6 +91,9 @@ def main() -> None:
         type=int,
         help="only so many contenders of the table; those of several processes come last",
     )
+    parser.add_argument(
+        "--without", action="append", default=[], help="leaves out a contender of these; repeatable"
+    )
     parser.add_argument("--bands", help="widths of bands, instead of competitors: 0,64,96")
     parser.add_argument("--subset", type=int, help="so many eigenvectors, of task eigh: 16")
     options = parser.parse_args()
@@ -133,6 +136,7 @@ def main() -> None:
     for m, n in (map(int, shape.split("x")) for shape in (options.shapes or shapes).split(",")):
         # Each is made when its turn comes, and those of several processes are tried at length.
         contenders = list(itertools.islice(task(m, n, options.devices), options.first))
+        contenders = [one for one in contenders if one.what not in options.without]
         _expect_alike(contenders)
         seconds, stages = {one.what: [] for one in contenders}, {}
         peaks, products = [peak_rate("float64", threads)], []

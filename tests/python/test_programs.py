@@ -301,6 +301,10 @@ def test_decompositions_are_compared(task, shape, names):
             ["meshsolve", "jnp", "jnp, one device", *(f"meshsolve: {stage}" for stage in STAGES)],
         ),
         (
+            "--first 3 --without jnp",
+            ["meshsolve", "jnp, one device", *(f"meshsolve: {stage}" for stage in STAGES)],
+        ),
+        (
             "--subset 4",
             ["meshsolve, lowest 4", "SciPy evr, lowest 4", "meshsolve values", "meshsolve"],
         ),
