@@ -136,6 +136,9 @@ def main() -> None:
     for m, n in (map(int, shape.split("x")) for shape in (options.shapes or shapes).split(",")):
         # Each is made when its turn comes, and those of several processes are tried at length.
         contenders = list(itertools.islice(task(m, n, options.devices), options.first))
+        names = [one.what for one in contenders]
+        if not set(options.without) < set(names):
+            parser.error(f"--without: expected some of {names}, but not all, got {options.without}")
         contenders = [one for one in contenders if one.what not in options.without]
         _expect_alike(contenders)
         seconds, stages = {one.what: [] for one in contenders}, {}

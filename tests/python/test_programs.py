@@ -331,6 +331,14 @@ def test_other_decompositions_are_compared(option, names):
             assert float(row["gflops"]) * of_one == pytest.approx(counted, abs=0.06 * of_one)
 
 
+def test_contenders_that_are_left_out_are_in_the_table():
+    options = ("--task", "eigh", "--shapes", "64x64", "--first", 1)
+    for name in ("nobody", "meshsolve"):
+        ran = program(ROOT / "benchmarks/decompositions.py", *options, "--without", name)
+        assert ran.returncode == 2
+        assert f"expected some of ['meshsolve'], but not all, got ['{name}']" in ran.stderr
+
+
 def test_traces_are_kept_and_summed_up(tmp_path):
     cases = "cholesky-96-2,lu-96-1"
     ran = program(ROOT / "benchmarks/traces.py", "--cases", cases, "--out", tmp_path)

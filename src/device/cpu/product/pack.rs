@@ -59,7 +59,7 @@ impl<'a, T: Scalar> Packed<'a, T> {
         let mut first = 0;
         for part in parts {
             assert_eq!(part.nrows(), lines, "rows of a part");
-            let to = Place { unit, depth, first };
+            let to = Destination { unit, depth, first };
             match part.row_stride() {
                 1 if !(conjugated && T::IS_COMPLEX) => {
                     with_bytes!(along_lines::<T>(unit, part, to, memory));
@@ -130,7 +130,7 @@ const AHEAD: usize = 4;
 
 /// Where columns of a packed factor go: from column `first` of `depth` on.
 #[derive(Clone, Copy)]
-struct Place {
+struct Destination {
     unit: usize,
     depth: usize,
     first: usize,
@@ -140,7 +140,7 @@ struct Place {
 fn along_lines<T: Scalar, const BYTES: usize>(
     unit: usize,
     rows: MatRef<T>,
-    Place { depth, first, .. }: Place,
+    Destination { depth, first, .. }: Destination,
     memory: &mut [T],
 ) {
     let ahead = AHEAD as isize * rows.col_stride();
@@ -184,7 +184,7 @@ fn by_runs(own: usize, depth: usize, mut visit: impl FnMut(usize, usize)) {
 fn along_depth<T: Scalar>(
     rows: MatRef<T>,
     conjugated: bool,
-    Place { unit, depth, first: column }: Place,
+    Destination { unit, depth, first: column }: Destination,
     memory: &mut [T],
 ) {
     let (lines, columns) = rows.shape();
