@@ -194,12 +194,9 @@ impl Vectors<'_> {
         let node = merge.node;
         let update = Update {
             rotations: &merge.deflated.rotations,
-            targets: &self.targets[chosen.clone()],
-            roots: Roots {
-                origins: &merge.origins[chosen.clone()],
-                offsets: &merge.offsets[chosen.clone()],
-                scales: &self.scales[chosen.clone()],
-            },
+            roots: Roots { origins: &merge.origins, offsets: &merge.offsets, scales: &self.scales },
+            targets: &self.targets,
+            chosen: chosen.clone(),
             order: self.order.as_deref(),
             is_stopped,
         };

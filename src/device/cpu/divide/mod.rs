@@ -12,12 +12,13 @@
 //! not depend on the workers.
 
 mod deflation;
+pub mod intervals;
 mod leaf;
 mod merge;
 mod secular;
 mod tree;
 pub mod update;
-mod vectors;
+pub mod vectors;
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -26,7 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use self::leaf::{LEAST, Leaf};
 use self::merge::Merge;
 use self::tree::Tree;
-use self::update::{MOST_TAKEN, Pieces, TAKEN};
+use self::update::{GROUP, Pieces};
 use super::blas;
 use super::product::Units;
 use crate::comm::{Queue, Step};
@@ -137,7 +138,7 @@ impl Divided {
     }
 
     /// The same for some columns of Z alone. Others have no meaning then. The last merge, which is
-    /// three quarters of the work, makes only these.
+    /// most of the work, makes only these.
     pub fn only(self, wanted: Range<usize>) -> Self {
         Divided { wanted, ..self }
     }
@@ -260,8 +261,8 @@ pub unsafe fn solve_with<R: Scalar>(
                 continue;
             }
             let (n, workers) = (tree.order(), tree.workers());
-            while let Some(blocks) = divided.queue.take(n.div_ceil(TAKEN), MOST_TAKEN, workers) {
-                let taken = TAKEN * blocks.start..n.min(TAKEN * blocks.end);
+            while let Some(blocks) = divided.queue.take(n.div_ceil(GROUP), 1, workers) {
+                let taken = GROUP * blocks.start..n.min(GROUP * blocks.end);
                 // SAFETY: the caller's promise: nobody has rows of his own now, and each takes others.
                 let mut rows = unsafe { rows_of(z, taken.clone()) };
                 vectors.update(&mut rows, taken.start, (sizes, &mut *room), is_stopped);

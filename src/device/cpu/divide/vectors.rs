@@ -3,10 +3,12 @@
 //!
 //! All functions are inlined into [`fast`], whose code has the instructions of this processor.
 
+use std::ops::Range;
+
 use crate::scalar::Scalar;
 
 /// Elements that are independent of each other in a sum or product.
-const WIDTH: usize = 8;
+pub const WIDTH: usize = 8;
 
 /// The poles, ascending.
 #[derive(Clone, Copy)]
@@ -93,6 +95,15 @@ pub struct Roots<'a> {
     pub origins: &'a [f64],
     pub offsets: &'a [f64],
     pub scales: &'a [f64],
+}
+
+impl<'a> Roots<'a> {
+    /// Some of them.
+    pub fn part(self, some: Range<usize>) -> Self {
+        let part = |all: &'a [f64]| &all[some.clone()];
+        let Roots { origins, offsets, scales } = self;
+        Roots { origins: part(origins), offsets: part(offsets), scales: part(scales) }
+    }
 }
 
 /// Writes the eigenvectors of roots as the packed rows of a left factor, for some of the poles.

@@ -136,6 +136,7 @@ pub fn all(n: usize) -> Vec<Matrix> {
     let eps = f64::EPSILON;
     let spectrum = |f: &dyn Fn(usize) -> f64| (0..n).map(f).collect::<Vec<_>>();
     let at = |i: usize| i as f64;
+    let half = |i: usize| if i < n / 2 { 1e-40 } else { 1.0 };
     let one_cluster = spectrum(&|i| if i + 1 == n { eps } else { 1.0 + at(i) * eps });
     let other_cluster = spectrum(&|i| if i == 0 { 1.0 } else { eps * (1.0 + at(i) / 7.0) });
     let geometric = spectrum(&|i| power(at(i)) * if i % 2 == 0 { 1.0 } else { -1.0 });
@@ -163,6 +164,7 @@ pub fn all(n: usize) -> Vec<Matrix> {
         Matrix::new("one huge", n, |i| if i == n / 3 { 1e20 } else { spread[i] }, |_| 1.0),
         Matrix::new("one huge coupling", n, |i| spread[i], |i| if i == n / 2 { 1e12 } else { 1.0 }),
         Matrix::new("increasing", n, at, |_| 1.0),
+        Matrix::new("small half", n, |i| 2.0 * half(i), half),
         of_spectrum("cluster at 1", &one_cluster, 21),
         of_spectrum("cluster at eps", &other_cluster, 22),
         of_spectrum("geometric", &geometric, 23),

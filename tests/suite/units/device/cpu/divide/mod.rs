@@ -10,6 +10,7 @@ use meshsolve::device::cpu::product::Units;
 use meshsolve::matrix::{Cells, Columns};
 use meshsolve::scalar::Scalar;
 
+mod intervals;
 mod matrices;
 mod reference;
 
@@ -180,6 +181,18 @@ fn decomposes_larger_matrices() {
     check::<f64>(&t, 3, Units::of::<f64>());
 }
 
+/// About half of so many poles are far from a root.
+#[test]
+fn decomposes_larger_matrices_of_all_kinds() {
+    for t in all(700) {
+        let (one, _) = check::<f64>(&t, 1, Units::of::<f64>());
+        let (other, _) = check::<f64>(&t, 3, Units::of::<f64>());
+        assert!(Units::of::<f64>().is_none() || same(&one, &other), "{}", t.name);
+        check::<f32>(&t, 2, Units::of::<f32>());
+        check::<f64>(&t, 2, None);
+    }
+}
+
 /// Diagonals and entries next to them of any two kinds.
 #[test]
 fn decomposes_mixed_matrices() {
@@ -206,8 +219,12 @@ fn finds_some_columns() {
     let units = Units::of::<f64>();
     // Products of faer have other bits for other shapes.
     let most = if units.is_some() { 0.0 } else { 1e-13 };
-    for n in [1, 20, 33, 200, 385] {
-        for t in [mixed(n, 3), toeplitz(n)] {
+    for n in [1, 20, 33, 200, 385, 1100] {
+        for t in [toeplitz(n), mixed(n, 3)] {
+            // Of large mixed matrices few poles are left in the last merge.
+            if n > 1000 && t.name == "mixed" {
+                continue;
+            }
             let all = run::<f64>(&t, 2, units);
             for wanted in [0..1, n / 2..n.div_ceil(2) + n / 8, n - 1..n, 0..n] {
                 let some = run_for::<f64>(&t, 3, units, wanted.clone());
@@ -296,7 +313,7 @@ fn workers_stop_in_the_last_merge() {
 #[test]
 fn room_is_small() {
     for n in [4096, 16384] {
-        assert!(Divided::room::<f64>(n) < 192 * n);
-        assert!(Divided::room::<f32>(n) < 192 * n);
+        assert!(Divided::room::<f64>(n) < 112 * n);
+        assert!(Divided::room::<f32>(n) < 112 * n);
     }
 }
